@@ -1,0 +1,1 @@
+"""The approved registry: who may receive ratings, where, and the one door outward."""

@@ -1,0 +1,130 @@
+"""What a registration is, and whether its credentials can act for the owner of a task. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NewType, TypeAlias, assert_never
+
+AgentId = NewType("AgentId", str)
+Version = NewType("Version", int)
+
+RanAs = Literal["owner", "client"]
+"""Under which identity a specialist ran a task: its owner's own, or the machine client's alone."""
+
+RegistrationState = Literal["proposed", "approved", "superseded", "revoked"]
+Source = Literal["configuration", "operator"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCredentials:
+    """RFC 6749 section 4.4 with ``private_key_jwt`` (RFC 7523): the machine client speaks for itself."""
+
+    mode: Literal["client_credentials"] = "client_credentials"
+    issuer: str
+    client_id: str
+    token_endpoint: str
+    key_file: str
+    resource: str
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerAssertion:
+    """RFC 7523 JWT bearer grant: the relay asserts the owner, who need not be present."""
+
+    mode: Literal["owner_assertion"] = "owner_assertion"
+    issuer: str
+    client_id: str
+    token_endpoint: str
+    key_file: str
+    resource: str
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticBearer:
+    """A secret in a file, for pilots; it stands for the machine client."""
+
+    mode: Literal["static_bearer"] = "static_bearer"
+    issuer: str
+    client_id: str
+    token_file: str
+
+
+Credential: TypeAlias = ClientCredentials | OwnerAssertion | StaticBearer
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """For whom a credential would have to act: the task's owner, and how the task ran.
+
+    ``subject_known`` says that the owner's subject is at hand (sealed, or in a live token).
+    """
+
+    kind: Literal["human", "machine"]
+    issuer: str
+    client: str
+    ran_as: RanAs
+    subject_known: bool
+
+
+def can_act(credential: Credential, acting: Acting) -> bool:
+    """Whether this credential makes the relay the same client and human that ran the task.
+
+    A credential acts only for owners of its own issuer and client. A machine owner is its client, so that
+    ``ran_as`` makes no difference to it.
+    """
+    if (credential.issuer, credential.client_id) != (acting.issuer, acting.client):
+        return False
+    as_client = acting.kind == "machine" or acting.ran_as == "client"
+    match credential:
+        case ClientCredentials() | StaticBearer():
+            return as_client
+        case OwnerAssertion():
+            return not as_client and acting.subject_known
+        case _:
+            assert_never(credential)
+
+
+def choose(credentials: Iterable[Credential], acting: Acting) -> Credential | None:
+    """The first credential that can act; None: the destination cannot act for this owner."""
+    return next((c for c in credentials if can_act(c, acting)), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """One version of what is known of an agent's destination. A change is a new version.
+
+    ``lineage`` numbers the specialist behind the origin: versions with the same origin and protocol share it, and
+    an operator may declare, audited, that a new origin is still the same specialist.
+    ``origin`` is canonical (see `registry.addresses`); ``protocol`` None means not opted in.
+    """
+
+    agent: AgentId
+    version: Version
+    name: str
+    state: RegistrationState
+    source: Source
+    origin: str
+    protocol: str | None
+    credentials: tuple[Credential, ...]
+    lineage: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """An agent with what is approved for it now (None: nothing), and the tenants that hold it."""
+
+    id: AgentId
+    name: str
+    revision: int
+    """Grows with every change to the agent, its registrations or holds: what was decided from a snapshot is
+    checked against it inside the writing statement."""
+    approved: Registration | None
+    held_by: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All agents as they stood at one moment."""
+
+    agents: Mapping[AgentId, Agent] = field(default_factory=dict)

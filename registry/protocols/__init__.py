@@ -1,0 +1,1 @@
+"""Protocol adapters: pure, without input or output."""

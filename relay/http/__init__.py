@@ -1,0 +1,1 @@
+"""The HTTP edge: problem documents, bounded JSON bodies, cursors, server-sent events."""

@@ -1,0 +1,1 @@
+"""Which specialist tasks an answer came from, and who owns them."""

@@ -1,0 +1,1 @@
+"""One database, two engines: connections, tables and what differs between SQLite and PostgreSQL."""

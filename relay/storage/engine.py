@@ -1,0 +1,112 @@
+"""Connections. SQLite and PostgreSQL behind one small interface.
+
+On SQLite one connection writes, every transaction with BEGIN IMMEDIATE: its default transactions lose updates
+silently when two of them read and then write.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from sqlalchemy import URL, TextClause, event, make_url, text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+Dialect = Literal["sqlite", "postgresql"]
+
+NOW_MS: dict[Dialect, str] = {
+    "sqlite": "CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)",
+    "postgresql": "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)",
+}
+"""The database's clock as SQL: milliseconds since the epoch, whatever the session's time zone."""
+
+
+class Database:
+    """One database, two ways in: `read` for looking, `write` for a transaction."""
+
+    def __init__(self, dialect: Dialect, reader: AsyncEngine, writer: AsyncEngine, autocommit: AsyncEngine) -> None:
+        self.dialect: Dialect = dialect
+        self.now = NOW_MS[dialect]
+        self._reader = reader
+        self._writer = writer
+        self._autocommit = autocommit
+
+    @classmethod
+    def open(cls, url: str | URL, *, pool_size: int = 10) -> "Database":
+        """Prepare engines for ``sqlite:///file`` or ``postgresql://…``; nothing is connected yet."""
+        parsed = make_url(url)
+        if parsed.get_backend_name() == "sqlite":
+            return cls._open_sqlite(parsed, pool_size)
+        return cls._open_postgresql(parsed, pool_size)
+
+    @classmethod
+    def _open_sqlite(cls, url: URL, pool_size: int) -> "Database":
+        url = url.set(drivername="sqlite+aiosqlite")
+        if url.database:
+            Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        options: dict[str, Any] = {"hide_parameters": True, "connect_args": {"isolation_level": None, "timeout": 30}}
+        writer = create_async_engine(url, pool_size=1, max_overflow=0, **options)
+        reader = create_async_engine(url, pool_size=min(pool_size, 4), max_overflow=0, **options)
+        for engine, begin in ((writer, "BEGIN IMMEDIATE"), (reader, "BEGIN")):
+            _configure_sqlite(engine, begin)
+        return cls("sqlite", reader, writer, writer)
+
+    @classmethod
+    def _open_postgresql(cls, url: URL, pool_size: int) -> "Database":
+        engine = create_async_engine(
+            url.set(drivername="postgresql+psycopg"),
+            hide_parameters=True,
+            pool_size=pool_size,
+            max_overflow=0,
+            pool_pre_ping=True,
+        )
+        return cls("postgresql", engine, engine, engine.execution_options(isolation_level="AUTOCOMMIT"))
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[AsyncConnection]:
+        """A connection for statements that only look. On PostgreSQL each sees what is committed when it starts."""
+        engine = self._reader if self.dialect == "sqlite" else self._autocommit
+        async with engine.connect() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def write(self) -> AsyncIterator[AsyncConnection]:
+        """One transaction, committed on leaving, rolled back by an exception."""
+        async with self._writer.begin() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def statement(self) -> AsyncIterator[AsyncConnection]:
+        """For a single writing statement: committed with it on PostgreSQL (one round trip), a transaction on SQLite."""
+        if self.dialect == "sqlite":
+            async with self.write() as connection:
+                yield connection
+        else:
+            async with self._autocommit.connect() as connection:
+                yield connection
+
+    async def close(self) -> None:
+        await self._reader.dispose()
+        if self._writer is not self._reader:
+            await self._writer.dispose()
+
+    @property
+    def url(self) -> URL:
+        return self._writer.url
+
+    def sql(self, statement: str) -> TextClause:
+        """``statement`` with ``{now}`` replaced by the database's clock."""
+        return text(statement.replace("{now}", self.now))
+
+
+def _configure_sqlite(engine: AsyncEngine, begin: str) -> None:
+    @event.listens_for(engine.sync_engine, "connect")
+    def pragmas(connection: Any, _record: object) -> None:  # noqa: ANN401 - the driver's own type
+        cursor = connection.cursor()
+        for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "recursive_triggers = ON"):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def start(connection: Any) -> None:  # noqa: ANN401
+        connection.exec_driver_sql(begin)
