@@ -85,6 +85,12 @@ class Database:
             async with self._autocommit.connect() as connection:
                 yield connection
 
+    @asynccontextmanager
+    async def connect_for_migration(self) -> AsyncIterator[AsyncConnection]:
+        """The writing connection with no transaction begun: each migration brings its own."""
+        async with self._writer.connect() as connection:
+            yield connection
+
     async def close(self) -> None:
         await self._reader.dispose()
         if self._writer is not self._reader:

@@ -1,0 +1,276 @@
+"""Every table of the relay; the registry's own are declared beside it. The migrations make them, a test compares.
+
+Times are milliseconds since the epoch, by the database's clock, whatever the session's time zone.
+"""
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    FetchedValue,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.types import UserDefinedType
+
+from registry.tables import agent_holds, agents, metadata, registrations
+
+__all__ = [
+    "agent_breakers",
+    "agent_holds",
+    "agents",
+    "attempts",
+    "audit_log",
+    "deliveries",
+    "events",
+    "key_checks",
+    "metadata",
+    "owners",
+    "provenance",
+    "provenance_evidence",
+    "rate_limits",
+    "registrations",
+    "submissions",
+]
+
+
+class TransactionId(UserDefinedType[int]):
+    """PostgreSQL's xid8. SQLite, with its single writer, needs none."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: Any) -> str:  # noqa: ANN401 - SQLAlchemy's signature
+        return "xid8"
+
+
+# SQLite numbers rows by itself only where the key is spelled INTEGER.
+serial = BigInteger().with_variant(Integer, "sqlite")
+transaction_id = TransactionId().with_variant(BigInteger, "sqlite")
+
+owners = Table(
+    "owners",
+    metadata,
+    Column("id", serial, primary_key=True),
+    Column("owner_key", Text, nullable=False, unique=True),
+    Column("kind", Text, nullable=False),
+    Column("issuer", Text, nullable=False),
+    Column("client", Text, nullable=False),
+    Column("lookup_hmac", LargeBinary, nullable=False),
+    Column("pepper_kid", Text, nullable=False),
+    Column("sealed_subject", LargeBinary),
+    Column("seal_kid", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("erased_at", BigInteger),
+    UniqueConstraint("lookup_hmac", "pepper_kid"),
+)
+
+key_checks = Table(
+    "key_checks",
+    metadata,
+    Column("name", Text, nullable=False),
+    Column("kid", Text, nullable=False),
+    Column("check_value", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("name", "kid"),
+)
+
+provenance = Table(
+    "provenance",
+    metadata,
+    Column("seq", serial, primary_key=True),
+    Column("owner", BigInteger, ForeignKey("owners.id"), nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("recorded_by", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("registration_version", Integer, nullable=False),
+    Column("task", Text, nullable=False),
+    Column("conversation", Text, nullable=False),
+    Column("answer", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("ran_as", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("parent", Text),
+    Column("run", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("finished_at", BigInteger),
+    ForeignKeyConstraint(["agent", "registration_version"], ["registrations.agent", "registrations.version"]),
+    # Led by owner and task: accepting looks a task up without knowing its agent.
+    UniqueConstraint("owner", "task", "agent"),
+    Index(None, "owner", "answer"),
+    Index(None, "owner", "conversation"),
+    Index(None, "tenant", "run"),
+    # Tasks recorded under two owners are shown to operators.
+    Index(None, "agent", "task"),
+)
+
+provenance_evidence = Table(
+    "provenance_evidence",
+    metadata,
+    Column("provenance", BigInteger, ForeignKey("provenance.seq"), nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    PrimaryKeyConstraint("provenance", "kind", "id"),
+)
+
+submissions = Table(
+    "submissions",
+    metadata,
+    Column("seq", serial, primary_key=True),
+    Column("owner", BigInteger, ForeignKey("owners.id"), nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("client", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("task", Text, nullable=False),
+    Column("ran_as", Text, nullable=False),
+    Column("registration_version", Integer, nullable=False),
+    Column("protocol", Text, nullable=False),
+    # The next four are NULL once the submission is erased.
+    Column("rating", Text),
+    Column("comment", Text),
+    Column("payload", LargeBinary),
+    Column("sha256", Text),
+    Column("trace_context", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("erased_at", BigInteger),
+    UniqueConstraint("owner", "id"),
+    UniqueConstraint("owner", "agent", "task"),
+    Index(None, "owner", "seq"),
+    Index(None, "tenant", "seq"),
+)
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("id", serial, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("submission", BigInteger, ForeignKey("submissions.seq"), nullable=False, unique=True),
+    Column("agent", Text, ForeignKey("agents.id"), nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("owner", BigInteger, nullable=False),
+    # Whether only the owner's own sign-in can act (a mode that needs the owner's live token).
+    Column("needs_presence", Boolean, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("state_since", BigInteger, nullable=False),
+    Column("due_at", BigInteger, nullable=False),
+    Column("not_before", BigInteger, nullable=False),
+    Column("claim_token", Text),
+    Column("claim_cause", Text),
+    Column("claimed_at", BigInteger),
+    Column("lease_until", BigInteger),
+    Column("schedule_position", Integer, nullable=False),
+    Column("attempt_count", Integer, nullable=False),
+    Column("window_started_at", BigInteger, nullable=False),
+    Column("owner_attempt_at", BigInteger),
+    Column("saved_at", BigInteger),
+    Column("abandoned_by", Text),
+    Column("abandoned_why", Text),
+    Column("evidence", Text, nullable=False),
+    Column("evidence_at", BigInteger),
+    Column("resolution", Text),
+    Column("version", Integer, nullable=False),
+    # Led by the agent: one agent's backlog must not be scanned for the others, and claims stay fair.
+    Index(
+        "ix_deliveries_due",
+        "agent",
+        "due_at",
+        "id",
+        postgresql_where=text("state = 'pending'"),
+        sqlite_where=text("state = 'pending'"),
+    ),
+    Index(
+        "ix_deliveries_leases",
+        "lease_until",
+        postgresql_where=text("state = 'sending'"),
+        sqlite_where=text("state = 'sending'"),
+    ),
+    Index(
+        "ix_deliveries_parked",
+        "agent",
+        "state",
+        postgresql_where=text("state IN ('held', 'needs_owner')"),
+        sqlite_where=text("state IN ('held', 'needs_owner')"),
+    ),
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("id", serial, primary_key=True),
+    Column("delivery", BigInteger, ForeignKey("deliveries.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("cause", Text, nullable=False),
+    Column("registration_version", Integer),
+    Column("started_at", BigInteger, nullable=False),
+    Column("duration_ms", Integer),
+    Column("phase", Text),
+    Column("status", Integer),
+    Column("outcome", Text, nullable=False),
+    Column("error_kind", Text),
+    Column("ambiguous", Boolean, nullable=False),
+    Column("excerpt", Text),
+    Index(None, "delivery", "id"),
+)
+
+agent_breakers = Table(
+    "agent_breakers",
+    metadata,
+    Column("agent", Text, ForeignKey("agents.id"), primary_key=True),
+    Column("window_started_at", BigInteger, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("failures", Integer, nullable=False),
+    Column("open_until", BigInteger),
+    Column("probe_token", Text),
+    Column("probe_until", BigInteger),
+    # A Retry-After of the agent as a whole (429, 503): nothing of this agent is claimed before.
+    Column("paused_until", BigInteger),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("seq", serial, primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Column("owner", BigInteger, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("ref", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    # Numbers commit out of order: readers stop below the oldest running transaction.
+    Column("xid", transaction_id, FetchedValue(), nullable=False),
+    Index(None, "owner", "seq"),
+)
+
+audit_log = Table(
+    "audit_log",
+    metadata,
+    Column("seq", serial, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Column("tenant", Text),
+    Column("actor", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("before", Text),
+    Column("after", Text),
+    Column("why", Text),
+    Index(None, "tenant", "seq"),
+)
+
+rate_limits = Table(
+    "rate_limits",
+    metadata,
+    Column("bucket", Text, nullable=False),
+    Column("window", BigInteger, nullable=False),
+    Column("count", Integer, nullable=False),
+    PrimaryKeyConstraint("bucket", "window"),
+)
