@@ -3,7 +3,7 @@ verdict; who sends it, and under which identity, is decided elsewhere.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 Rating = Literal["up", "down"]
@@ -16,7 +16,7 @@ class Rated:
     id: str
     task: str
     rating: Rating
-    comment: str | None
+    comment: str | None = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class OutboundRequest:
     method: Literal["GET", "POST"]
     path: str
     headers: Mapping[str, str]
-    body: bytes | None = None
+    body: bytes | None = field(default=None, repr=False)
     max_answer_bytes: int = 65_536
 
 
@@ -43,7 +43,7 @@ class Answer:
 
     status: int
     headers: Mapping[str, str]
-    body: bytes
+    body: bytes = field(repr=False)
     complete: bool = True
 
 

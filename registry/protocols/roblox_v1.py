@@ -27,6 +27,10 @@ PATH = "/api/feedback"
 WINDOW = 100
 """How many of its owner's newest rows a specialist lists."""
 
+ID_PATTERN = r"\A[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z"
+COMMENT_MAX_UNITS = 4000
+"""In UTF-16 code units, which is what ``maxlength`` in a browser and ``length`` in JavaScript count."""
+
 READ_BACK_MAX_BYTES = 2 * 1024 * 1024
 
 FINAL: Mapping[int, str] = {
@@ -45,6 +49,11 @@ _LATER: Mapping[int, str] = {408: "request_timeout", 425: "too_early", 429: "rat
 _LATER_BY_CLASS: Mapping[int, str] = {2: "not_created", 3: "redirect", 5: "server_error"}
 
 _TASK_NOT_FINISHED = "task_not_finished"
+
+
+def code_units(text: str) -> int:
+    """The length of a text in UTF-16 code units; it must hold no half surrogate pair."""
+    return len(text.encode("utf-16-le")) // 2
 
 
 class RobloxV1:
