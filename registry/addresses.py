@@ -86,6 +86,13 @@ def parse(address: str | IPAddress) -> IPAddress:
     return parsed.ipv4_mapped or IPv6Address(int(parsed))
 
 
+def is_address(text: str) -> bool:
+    try:
+        return ip_address(text) is not None
+    except ValueError:
+        return False
+
+
 def classify(address: str | IPAddress) -> AddressClass:
     """``global`` if a host on the public internet can be reached there, else the reason why not.
 

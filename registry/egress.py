@@ -1,0 +1,216 @@
+"""The one door outward: every connection that the relay opens is opened here.
+
+A name is looked up whenever a connection is opened, and never from a cache. A connection may be kept for the next
+exchange with the same origin: the address that it leads to was judged when it was dialled, its certificate was
+verified for that very name, and the policy does not change while an `Egress` lives. What a lookup would say now
+cannot make that peer less the approved origin, so that rebinding gains nothing. Idle connections are closed after
+`_KEEP_SECONDS`, which is less than the servers that close first (Node.js: 5 s) take, because a request that meets
+a closing connection counts as possibly received.
+"""
+
+import asyncio
+import re
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+from aiohttp import ClientSession  # noqa: TID251 - this is the one door
+from aiohttp.abc import AbstractResolver
+from multidict import CIMultiDictProxy
+from yarl import URL
+
+from registry.addresses import is_address, is_numeric
+from registry.dialling import PROGRESS, CheckedNames, EgressPolicy, Phase, Progress, Request, TrustStore, socket_opener
+from registry.egress_failures import EgressFailure, failure_of
+from registry.names import Lookups
+
+__all__ = ["Egress", "EgressFailure", "EgressPolicy", "Exchange", "Phase"]
+
+_KEEP_SECONDS = 4.0
+_MOST_HEADERS = 64
+_LONGEST_HEADER = 8_190
+_USER_AGENT = f"feedback-relay/{version('feedback-relay')}"
+_METHOD = re.compile(r"[A-Z]{1,16}")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9-]{1,64}")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,16384}")
+_TARGET = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:[/?][A-Za-z0-9._~!$&'()*+,;=:@/?%-]*)?")
+_LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
+_NOT_THE_CALLERS = frozenset(
+    {"accept-encoding", "connection", "content-encoding", "content-length", "cookie", "expect", "forwarded", "host"}
+    | {"keep-alive", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade", "user-agent", "via"}
+)
+"""Headers that frame the message, or that belong to an inbound request and never to one of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What came back. Header names are lower-case; a repeated header keeps its first value.
+
+    ``complete`` is false where ``body`` was cut off at the size cap, or is encoded and was left so: neither is
+    evidence of anything.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    complete: bool
+
+
+class Egress:
+    """The only client session. Open it in the loop that uses it, and close it after the last exchange."""
+
+    def __init__(self, policy: EgressPolicy, *, resolver: AbstractResolver | None = None) -> None:
+        """Reads the trusted certificates: raises OSError or ssl.SSLError when ``policy.ca_file`` is unusable."""
+        self._policy = policy
+        self._resolver = resolver
+        self._trust: ssl.SSLContext = TrustStore.build(policy.ca_file)
+        self._session: ClientSession | None = None
+        self._names: AbstractResolver | None = None
+
+    async def open(self) -> Self:
+        self._names = CheckedNames(self._resolver or Lookups(), self._policy)
+        connector = aiohttp.TCPConnector(
+            ssl=self._trust,
+            resolver=self._names,
+            use_dns_cache=False,
+            socket_factory=socket_opener(self._policy),
+            keepalive_timeout=_KEEP_SECONDS,
+            limit=0,  # callers bound what is in flight per agent; a shared limit would let one starve the others
+        )
+        self._session = ClientSession(
+            connector=connector,
+            request_class=Request,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"User-Agent": _USER_AGENT, "Accept": "application/json", "Accept-Encoding": "identity"},
+            skip_auto_headers=("Content-Type",),
+            auto_decompress=False,
+            trust_env=False,
+            timeout=aiohttp.ClientTimeout(),
+            max_line_size=_LONGEST_HEADER,
+            max_field_size=_LONGEST_HEADER,
+            max_headers=_MOST_HEADERS,
+        )
+        return self
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+        if self._names is not None:
+            await self._names.close()
+        self._session = self._names = None
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def exchange(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        deadline: float,
+        max_answer_bytes: int = 65_536,
+        on_sent: Callable[[], None] | None = None,
+    ) -> Exchange:
+        """Send one request and read its answer, whatever its status: a redirect is an answer and is not followed.
+
+        ``deadline`` is in seconds from now and covers everything from the lookup to the last byte of the body.
+        ``on_sent`` is called once, when the whole request is with the transport. Raises EgressFailure; being
+        cancelled raises CancelledError as usual.
+        """
+        session = self._session
+        if session is None:
+            raise RuntimeError("the egress is not open")
+        target = self._target(url)
+        _check_request(method, headers)
+        progress = Progress(plain=target.scheme == "http", on_sent=on_sent)
+        token = PROGRESS.set(progress)
+        try:
+            async with asyncio.timeout(deadline):
+                return await self._send(session, method, target, headers, body or None, max_answer_bytes, progress)
+        except Exception as error:  # noqa: BLE001 - whatever happened, the caller must learn whether bytes had left
+            # Not chained: the exceptions below may quote the request or the answer.
+            raise failure_of(error, progress) from None
+        finally:
+            PROGRESS.reset(token)
+
+    def _target(self, url: str) -> URL:
+        try:
+            target = URL(url, encoded=True) if _TARGET.fullmatch(url) else URL()
+        except ValueError:
+            target = URL()
+        host = target.host
+        if not host:
+            raise EgressFailure("url_refused", "resolve", detail="not an absolute https URL, percent-encoded")
+        if is_numeric(host) and not is_address(host):
+            raise EgressFailure("address_refused", "resolve", detail="the host is an address in disguise")
+        if target.scheme == "http" and not (self._policy.development and host in _LOCAL_HOSTS):
+            raise EgressFailure("url_refused", "resolve", detail="plain http is for loopback in development only")
+        return target
+
+    async def _send(
+        self,
+        session: ClientSession,
+        method: str,
+        target: URL,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        max_answer_bytes: int,
+        progress: Progress,
+    ) -> Exchange:
+        async with session.request(method, target, headers=headers, data=body, allow_redirects=False) as response:
+            progress.read_body(response.status)
+            content, whole = await _read(response.content, max_answer_bytes)
+            complete = whole and not _is_encoded(response.headers)
+            return Exchange(response.status, _plain_headers(response.headers), content, complete)
+
+
+def _check_request(method: str, headers: Mapping[str, str]) -> None:
+    """A value that could end its line, or a header that is not the caller's to set, stops the request."""
+    if _METHOD.fullmatch(method) is None:
+        raise EgressFailure("request_refused", "resolve", detail="not a method")
+    for name, value in headers.items():
+        if _HEADER_NAME.fullmatch(name) is None or name.lower() in _NOT_THE_CALLERS:
+            raise EgressFailure("request_refused", "resolve", detail="a header that must not go out")
+        if _HEADER_VALUE.fullmatch(value) is None:
+            raise EgressFailure("request_refused", "resolve", detail=f"the value of {name} is not printable ASCII")
+
+
+async def _read(content: aiohttp.StreamReader, limit: int) -> tuple[bytes, bool]:
+    """At most ``limit`` bytes, and whether they are all there were. What lies beyond is never read."""
+    body = bytearray()
+    while len(body) <= limit:
+        chunk = await content.readany()
+        if not chunk:
+            return bytes(body), True
+        body += chunk
+    return bytes(body[:limit]), False
+
+
+def _is_encoded(headers: CIMultiDictProxy[str]) -> bool:
+    """Whether the body is in a coding that we did not ask for (RFC 9110 section 8.4, RFC 9112 section 7)."""
+    content = {
+        coding.strip().lower() for value in headers.getall("Content-Encoding", ()) for coding in value.split(",")
+    }
+    transfer = {
+        coding.strip().lower() for value in headers.getall("Transfer-Encoding", ()) for coding in value.split(",")
+    }
+    return not (content <= {"identity", ""} and transfer <= {"chunked", "identity", ""})
+
+
+def _plain_headers(headers: CIMultiDictProxy[str]) -> Mapping[str, str]:
+    plain: dict[str, str] = {}
+    for name, value in headers.items():
+        # Bytes that are not UTF-8 arrive as lone surrogates, which neither a log nor a database takes.
+        plain.setdefault(name.lower(), value.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
+    return plain
