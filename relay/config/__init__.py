@@ -1,0 +1,6 @@
+"""One TOML file, read once at the start. Nothing else in the program reads the environment."""
+
+from relay.config.loading import load
+from relay.config.model import Config, ConfiguredAgent
+
+__all__ = ["Config", "ConfiguredAgent", "load"]

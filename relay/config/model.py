@@ -1,0 +1,129 @@
+"""The configuration as the program uses it: decoded, complete and checked."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from ipaddress import ip_network
+from pathlib import Path
+
+from sqlalchemy import URL, make_url
+
+from registry.egress import EgressPolicy
+from registry.model import AgentId, Credential
+from relay.config.sections import DatabaseAccess, Delivery, EgressRules, File, Identity, Logging, Owners, Server
+from relay.errors import StartupError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredAgent:
+    """One ``[[agents]]`` entry. ``origin`` is canonical; ``protocol`` None: nothing is ever sent."""
+
+    id: AgentId
+    name: str
+    origin: str
+    protocol: str | None
+    credentials: tuple[Credential, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """One configuration file, as loaded. Paths in it are absolute, spans are seconds."""
+
+    path: Path
+    server: Server
+    database: DatabaseAccess
+    owners: Owners
+    identity: Identity
+    agents: tuple[ConfiguredAgent, ...]
+    delivery: Delivery
+    egress: EgressRules
+    logging: Logging
+    _database_password: str | None = field(repr=False)
+
+    @classmethod
+    def of(cls, file: File, *, path: Path, database_password: str | None) -> "Config":
+        """``path`` is the file's own, absolute; ``database_password`` is the environment's, if it has one."""
+        return cls(
+            path=path,
+            server=file.server,
+            database=file.database,
+            owners=file.owners,
+            identity=file.identity,
+            agents=tuple(
+                ConfiguredAgent(
+                    id=AgentId(agent.id),
+                    name=agent.name,
+                    origin=agent.origin,
+                    protocol=agent.protocol,
+                    credentials=tuple(written.credential() for written in agent.credentials),
+                )
+                for agent in file.agents
+            ),
+            delivery=file.delivery,
+            egress=file.egress,
+            logging=file.logging,
+            _database_password=database_password,
+        )
+
+    def database_url(self) -> URL:
+        """Where the database is, with its password. A relative SQLite file lies beside the configuration.
+
+        Raises StartupError where the password file cannot be read. Do not log what ``render_as_string`` gives.
+        """
+        url = make_url(self.database.url)
+        if url.drivername == "sqlite":
+            return url.set(database=str(self.path.parent / (url.database or "")))
+        password = self._database_password or self._password_from_file()
+        return url if password is None else url.set(password=password)
+
+    def _password_from_file(self) -> str | None:
+        file = self.database.password_file
+        if file is None:
+            return None
+        try:
+            password = file.read_text(encoding="utf-8").strip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise StartupError(f"[database] password_file: {file} cannot be read ({_why(error)})") from None
+        if not password:
+            raise StartupError(f"[database] password_file: {file} is empty")
+        return password
+
+    def egress_policy(self) -> EgressPolicy:
+        return EgressPolicy(
+            allow_networks=tuple(map(ip_network, self.egress.allow_networks)),
+            deny_networks=tuple(map(ip_network, self.egress.deny_networks)),
+            ca_file=None if self.egress.ca_file is None else str(self.egress.ca_file),
+            development=self.server.development,
+        )
+
+    def require_files(self) -> None:
+        """Raise StartupError that lists every named file that must stand ready and cannot be read.
+
+        The two keys of the owners are not among them: for an empty database they are made.
+        """
+        unreadable = [f"{key}: {file} cannot be read ({why})" for key, file, why in self._unreadable_files()]
+        if unreadable:
+            raise StartupError("\n".join(unreadable))
+
+    def _unreadable_files(self) -> Iterator[tuple[str, Path, str]]:
+        for key, file in self._files():
+            try:
+                with file.open("rb"):
+                    pass
+            except OSError as error:
+                yield key, file, _why(error)
+
+    def _files(self) -> Iterator[tuple[str, Path]]:
+        if self.database.password_file is not None and self._database_password is None:
+            yield "[database] password_file", self.database.password_file
+        if self.egress.ca_file is not None:
+            yield "[egress] ca_file", self.egress.ca_file
+        for agent in self.agents:
+            for credential in agent.credentials:
+                if credential.mode == "static_bearer":
+                    yield f"[[agents]] {agent.id}, token_file", Path(credential.token_file)
+                else:
+                    yield f"[[agents]] {agent.id}, key_file", Path(credential.key_file)
+
+
+def _why(error: OSError | UnicodeDecodeError) -> str:
+    return (error.strerror or "unreadable") if isinstance(error, OSError) else "not UTF-8"

@@ -1,0 +1,171 @@
+"""The configuration file as types: one Struct for each table, one field for each key, by the names operators write.
+
+Every key stands in ``config.example.toml`` with a comment. A default that depends on another key (see
+`relay.config.defaults`) is filled in before decoding, which is why such a field has none here.
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+from registry import model
+from relay.config.durations import Duration
+
+Port = Annotated[int, Meta(ge=0, le=65_535)]
+Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+Bytes = Annotated[int, Meta(ge=1024, le=16 * 1024 * 1024)]
+Span = Annotated[float, Meta(gt=0, le=86_400)]
+"""Seconds, of keys whose name says so."""
+Text = Annotated[str, Meta(min_length=1, max_length=2048)]
+
+Algorithm = Literal["ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "Ed25519", "EdDSA"]
+"""Asymmetric ones only: with a shared secret every verifier could sign."""
+
+
+class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the file."""
+
+
+class Server(Section, frozen=True, kw_only=True):
+    host: Text = "127.0.0.1"
+    port: Port = 8080
+    public_url: Text
+    cors_origins: tuple[Text, ...] = ()
+    development: bool = False
+    max_body_bytes: Bytes = 65_536
+    shutdown_grace_seconds: Annotated[float, Meta(ge=0, le=3600)] = 30
+
+
+class DatabaseAccess(Section, frozen=True, kw_only=True):
+    url: Text
+    password_file: Path | None = None
+    auto_migrate: bool
+    pool_size: Annotated[int, Meta(ge=1, le=500)] = 10
+
+
+class Owners(Section, frozen=True, kw_only=True):
+    pepper_file: Path
+    sealing_key_file: Path
+
+
+class Issuer(Section, frozen=True, kw_only=True):
+    issuer: Text
+    audience: Text
+    algorithms: Annotated[tuple[Algorithm, ...], Meta(min_length=1)] = ("ES256", "RS256")
+    client_claim: Text = "client_id"
+    tenant_claim: Text | None = None
+    jwks_uri: Text | None = None
+    token_types: Annotated[tuple[Text, ...], Meta(min_length=1)] = ("at+jwt",)
+
+
+class Client(Section, frozen=True, kw_only=True):
+    agents: tuple[Text, ...]
+    on_behalf_of: tuple[Text, ...] = ()
+    issuer: Text
+
+
+class Identity(Section, frozen=True, kw_only=True):
+    issuers: Annotated[tuple[Issuer, ...], Meta(min_length=1)]
+    clients: dict[str, Client] = {}
+
+
+class ClientCredentials(Section, frozen=True, kw_only=True, tag_field="mode", tag="client_credentials"):
+    issuer: Text
+    client_id: Text
+    token_endpoint: Text
+    key_file: Path
+    resource: Text
+    scope: str = ""
+
+    def credential(self) -> model.ClientCredentials:
+        return model.ClientCredentials(
+            issuer=self.issuer,
+            client_id=self.client_id,
+            token_endpoint=self.token_endpoint,
+            key_file=str(self.key_file),
+            resource=self.resource,
+            scope=self.scope,
+        )
+
+
+class OwnerAssertion(Section, frozen=True, kw_only=True, tag_field="mode", tag="owner_assertion"):
+    issuer: Text
+    client_id: Text
+    token_endpoint: Text
+    key_file: Path
+    resource: Text
+    scope: str = ""
+
+    def credential(self) -> model.OwnerAssertion:
+        return model.OwnerAssertion(
+            issuer=self.issuer,
+            client_id=self.client_id,
+            token_endpoint=self.token_endpoint,
+            key_file=str(self.key_file),
+            resource=self.resource,
+            scope=self.scope,
+        )
+
+
+class StaticBearer(Section, frozen=True, kw_only=True, tag_field="mode", tag="static_bearer"):
+    issuer: Text
+    client_id: Text
+    token_file: Path
+
+    def credential(self) -> model.StaticBearer:
+        return model.StaticBearer(issuer=self.issuer, client_id=self.client_id, token_file=str(self.token_file))
+
+
+WrittenCredential: TypeAlias = ClientCredentials | OwnerAssertion | StaticBearer
+
+
+class WrittenAgent(Section, frozen=True, kw_only=True):
+    id: Text
+    name: Text
+    origin: Text
+    protocol: Text | None = None
+    credentials: tuple[WrittenCredential, ...] = ()
+
+
+class Breaker(Section, frozen=True, kw_only=True):
+    failure_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.5
+    minimum: Count = 10
+    window_seconds: Span = 60
+    open_seconds: Span = 30
+
+
+class Delivery(Section, frozen=True, kw_only=True):
+    deadline_seconds: Annotated[float, Meta(gt=0, le=300)] = 10
+    lease_seconds: Span = 45
+    schedule: Annotated[tuple[Duration, ...], Meta(min_length=1, max_length=100)] = tuple(
+        map(Duration.parse, ("0s", "5s", "30s", "2m", "10m", "30m", "1h", "3h", "6h", "12h", "24h", "24h"))
+    )
+    in_flight_per_agent: Count = 16
+    poll_seconds: Span = 1
+    accept_queue: Count = 1024
+    breaker: Breaker = Breaker()
+
+
+class EgressRules(Section, frozen=True, kw_only=True):
+    allow_networks: tuple[Text, ...] = ()
+    deny_networks: tuple[Text, ...] = ()
+    ca_file: Path | None = None
+
+
+class Logging(Section, frozen=True, kw_only=True):
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["json", "console"] = "json"
+
+
+class File(Section, frozen=True, kw_only=True):
+    """The whole file."""
+
+    server: Server
+    database: DatabaseAccess
+    owners: Owners
+    identity: Identity
+    agents: tuple[WrittenAgent, ...] = ()
+    delivery: Delivery = Delivery()
+    egress: EgressRules = EgressRules()
+    logging: Logging = Logging()
