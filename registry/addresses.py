@@ -152,6 +152,13 @@ def readings(address: str | IPAddress) -> tuple[IPAddress, ...]:
     return (parsed, *_embedded(parsed))
 
 
+def covers(network: IPNetwork, address: IPAddress) -> bool:
+    """Whether ``address``, as `parse` gives it, is in ``network``, which may be written as IPv4-mapped IPv6."""
+    if isinstance(address, IPv4Address) and isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):
+        return IPv6Address(int(_MAPPED.network_address) | int(address)) in network
+    return address in network
+
+
 class OriginRefused(ValueError):  # noqa: N818 - a refusal, not a fault of the program
     """An origin or URL is not canonical, or never fit to be a destination. The message names the canonical form."""
 

@@ -1,14 +1,16 @@
-"""What happens between an approved origin and a connection to it: every address is judged, twice.
+"""What happens between an approved origin and the first byte sent to it: every address is judged, three times.
 
-`CheckedNames` judges every address of an answer before any is dialled, and refuses the whole answer for one bad
-address. `open_socket` judges again what is about to be dialled: a resolver is not asked about IP literals.
+`Names` judges every address of an answer before any is dialled, and refuses the whole answer for one bad address.
+`socket_opener` judges again what is about to be dialled. `Request` compares the peer of the connection, which may be
+a kept one, with the answer.
 """
 
+import asyncio
 import socket
 import ssl
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any, Literal
 
@@ -18,10 +20,11 @@ from aiohttp.client_exceptions import ClientConnectionError
 from aiohttp.connector import Connection
 from typing_extensions import override
 
-from registry.addresses import UNROUTABLE, classify, parse, readings
+from registry.addresses import UNROUTABLE, classify, covers, is_address, parse, readings
 
 Phase = Literal["resolve", "connect", "tls", "send", "headers", "body"]
 
+_ANY_FAMILY = socket.AF_UNSPEC
 _MOST_ADDRESSES = 8
 """Of one answer; more would let a name's owner stretch an attempt or scan."""
 
@@ -50,13 +53,13 @@ def why_refused(address: str, policy: EgressPolicy, *, plain: bool = False) -> s
     except ValueError:
         return "not_an_address"
     kind = reason.removeprefix("embedded:")
-    if any(reading in network for reading in readings(address) for network in policy.deny_networks):
+    if any(covers(network, reading) for reading in readings(address) for network in policy.deny_networks):
         return "denied"
     if plain and (kind != "loopback" or not policy.development):
         return "not_loopback"
     if reason == "global" or (policy.development and parse(address).is_loopback):
         return None
-    if kind not in UNROUTABLE and any(parse(address) in network for network in policy.allow_networks):
+    if kind not in UNROUTABLE and any(covers(network, parse(address)) for network in policy.allow_networks):
         return None
     return reason
 
@@ -72,13 +75,20 @@ class Progress:
     plain: bool
     on_sent: Callable[[], None] | None
     phase: Phase = "resolve"
+    dialled: bool = False
     began_to_send: bool = False
     handed_over: bool = False
     refused: str | None = None
     """What address was refused, and why."""
+    found: list[ResolveResult] = field(default_factory=list)
     status: int | None = None
 
+    def dial(self) -> None:
+        self.dialled = True
+        self.phase = "connect"
+
     def begin_to_send(self) -> None:
+        self.dialled = False  # aiohttp may take another connection for a request that may be repeated
         self.began_to_send = True
         self.phase = "send"
 
@@ -98,28 +108,46 @@ class Progress:
 PROGRESS: ContextVar[Progress] = ContextVar("progress")
 
 
-class CheckedNames(AbstractResolver):
-    """The answers of another resolver, whole or not at all."""
+class Names:
+    """The answers of a resolver, whole or not at all."""
 
     def __init__(self, resolver: AbstractResolver, policy: EgressPolicy) -> None:
         self._resolver = resolver
         self._policy = policy
 
-    @override
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        """One bad address among good ones refuses them all: it is how a name is rebound, or how a slip looks."""
-        found = await self._resolver.resolve(host, port, family)
+    async def find(self, host: str, port: int) -> None:
+        """Note in the exchange's `Progress` the addresses that it may use.
+
+        One bad address among good ones refuses them all: so looks a name that is being rebound, or a slip. Raises
+        AddressRefused, or OSError when the name has no address.
+        """
+        found = [_literal(host, port)] if is_address(host) else await self._resolver.resolve(host, port, _ANY_FAMILY)
         if not found:
             raise socket.gaierror(socket.EAI_NONAME, "the name has no address")
         for row in found:
             _check(row["host"], self._policy)
-        return found[:_MOST_ADDRESSES]
+        PROGRESS.get().found = found[:_MOST_ADDRESSES]
+
+    async def close(self) -> None:
+        await self._resolver.close()
+
+
+def _literal(host: str, port: int) -> ResolveResult:
+    return ResolveResult(hostname=host, host=host, port=port, family=_ANY_FAMILY, proto=0, flags=0)
+
+
+class Found(AbstractResolver):
+    """Gives aiohttp what `Names` has found for the exchange under way, and looks nothing up."""
+
+    @override
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        return PROGRESS.get().found
 
     @override
     async def close(self) -> None:
-        await self._resolver.close()
+        """Nothing is held."""
 
 
 def _check(address: str, policy: EgressPolicy) -> None:
@@ -136,7 +164,7 @@ def socket_opener(policy: EgressPolicy) -> Callable[[AddrInfoType], socket.socke
     def open_socket(address: AddrInfoType) -> socket.socket:
         family, kind, protocol, _, where = address
         _check(str(where[0]), policy)
-        PROGRESS.get().phase = "connect"
+        PROGRESS.get().dial()
         return socket.socket(family, kind, protocol)
 
     return open_socket
@@ -167,16 +195,20 @@ class TrustStore(ssl.SSLContext):
         return super().wrap_bio(*arguments, **named)
 
 
+class KeptConnectionUnfit(ClientConnectionError):  # noqa: N818 - not a failure: another connection will do
+    """A kept connection must not carry this request. Nothing has been sent, and aiohttp has closed it."""
+
+
 class Request(ClientRequest):
-    """A request that reports when its bytes begin to leave, and when all of them have."""
+    """A request that looks at its connection first, and reports when its bytes begin to leave and when all have."""
 
     @override
     async def send(self, conn: Connection) -> ClientResponse:
         protocol = conn.protocol
-        if protocol is None or protocol.should_close:
-            # A kept connection on which bytes arrived unasked: they would be read as the answer to this request.
-            raise ClientConnectionError("the kept connection is not clean")
         progress = PROGRESS.get()
+        # Bytes that arrived unasked on a kept connection would be read as the answer to this request.
+        if protocol is None or protocol.should_close or not _leads_to(protocol.transport, progress.found):
+            raise ClientConnectionError if progress.dialled else KeptConnectionUnfit
         progress.begin_to_send()
         response = await super().send(conn)
         if not self.body and not protocol.writing_paused:  # else `write_bytes` runs, in a task
@@ -190,3 +222,8 @@ class Request(ClientRequest):
         await super().write_bytes(writer, conn, content_length)
         if conn.protocol is not None and conn.protocol.exception() is None:
             PROGRESS.get().hand_over()
+
+
+def _leads_to(transport: asyncio.Transport | None, found: list[ResolveResult]) -> bool:
+    peer = transport.get_extra_info("peername") if transport is not None else None
+    return peer is not None and parse(peer[0]) in {parse(row["host"]) for row in found}

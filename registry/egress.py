@@ -1,9 +1,8 @@
 """The one door outward: every connection that the relay opens is opened here.
 
-A name is looked up whenever a connection is opened, and never from a cache. A connection may be kept for the next
-exchange with the same origin: the address that it leads to was judged when it was dialled, its certificate was
-verified for that very name, and the policy does not change while an `Egress` lives. What a lookup would say now
-cannot make that peer less the approved origin, so that rebinding gains nothing. Idle connections are closed after
+The name is looked up for every exchange, and no answer is kept. A connection may be kept for the next exchange with
+the same origin, but carries it only if it leads to one of the addresses that this very lookup found and the policy
+lets pass: a name that has moved, or that is being rebound, takes effect at once. Idle connections are closed after
 `_KEEP_SECONDS`, which is less than the servers that close first (Node.js: 5 s) take, because a request that meets
 a closing connection counts as possibly received.
 """
@@ -12,19 +11,32 @@ import asyncio
 import re
 import ssl
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from types import TracebackType
 from typing import Self
 
 import aiohttp
-from aiohttp import ClientSession  # noqa: TID251 - this is the one door
+from aiohttp import ClientResponse, ClientSession  # noqa: TID251 - this is the one door
 from aiohttp.abc import AbstractResolver
 from multidict import CIMultiDictProxy
 from yarl import URL
 
 from registry.addresses import is_address, is_numeric
-from registry.dialling import PROGRESS, CheckedNames, EgressPolicy, Phase, Progress, Request, TrustStore, socket_opener
+from registry.dialling import (
+    PROGRESS,
+    EgressPolicy,
+    Found,
+    KeptConnectionUnfit,
+    Names,
+    Phase,
+    Progress,
+    Request,
+    TrustStore,
+    socket_opener,
+)
 from registry.egress_failures import EgressFailure, failure_of
 from registry.names import Lookups
 
@@ -69,13 +81,13 @@ class Egress:
         self._resolver = resolver
         self._trust: ssl.SSLContext = TrustStore.build(policy.ca_file)
         self._session: ClientSession | None = None
-        self._names: AbstractResolver | None = None
+        self._names: Names | None = None
 
     async def open(self) -> Self:
-        self._names = CheckedNames(self._resolver or Lookups(), self._policy)
+        self._names = Names(self._resolver or Lookups(), self._policy)
         connector = aiohttp.TCPConnector(
             ssl=self._trust,
-            resolver=self._names,
+            resolver=Found(),
             use_dns_cache=False,
             socket_factory=socket_opener(self._policy),
             keepalive_timeout=_KEEP_SECONDS,
@@ -128,8 +140,8 @@ class Egress:
         ``on_sent`` is called once, when the whole request is with the transport. Raises EgressFailure; being
         cancelled raises CancelledError as usual.
         """
-        session = self._session
-        if session is None:
+        session, names = self._session, self._names
+        if session is None or names is None:
             raise RuntimeError("the egress is not open")
         target = self._target(url)
         _check_request(method, headers)
@@ -137,7 +149,9 @@ class Egress:
         token = PROGRESS.set(progress)
         try:
             async with asyncio.timeout(deadline):
-                return await self._send(session, method, target, headers, body or None, max_answer_bytes, progress)
+                await names.find(str(target.raw_host), target.port or 0)
+                send = partial(session.request, method, target, headers=headers, data=body or None)
+                return await _answer(send, progress, max_answer_bytes)
         except Exception as error:  # noqa: BLE001 - whatever happened, the caller must learn whether bytes had left
             # Not chained: the exceptions below may quote the request or the answer.
             raise failure_of(error, progress) from None
@@ -149,7 +163,7 @@ class Egress:
             target = URL(url, encoded=True) if _TARGET.fullmatch(url) else URL()
         except ValueError:
             target = URL()
-        host = target.host
+        host = target.raw_host
         if not host:
             raise EgressFailure("url_refused", "resolve", detail="not an absolute https URL, percent-encoded")
         if is_numeric(host) and not is_address(host):
@@ -158,32 +172,32 @@ class Egress:
             raise EgressFailure("url_refused", "resolve", detail="plain http is for loopback in development only")
         return target
 
-    async def _send(
-        self,
-        session: ClientSession,
-        method: str,
-        target: URL,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        max_answer_bytes: int,
-        progress: Progress,
-    ) -> Exchange:
-        async with session.request(method, target, headers=headers, data=body, allow_redirects=False) as response:
-            progress.read_body(response.status)
-            content, whole = await _read(response.content, max_answer_bytes)
-            complete = whole and not _is_encoded(response.headers)
-            return Exchange(response.status, _plain_headers(response.headers), content, complete)
-
 
 def _check_request(method: str, headers: Mapping[str, str]) -> None:
     """A value that could end its line, or a header that is not the caller's to set, stops the request."""
     if _METHOD.fullmatch(method) is None:
         raise EgressFailure("request_refused", "resolve", detail="not a method")
+    if len({name.lower() for name in headers}) != len(headers):
+        raise EgressFailure("request_refused", "resolve", detail="a header is given twice")
     for name, value in headers.items():
         if _HEADER_NAME.fullmatch(name) is None or name.lower() in _NOT_THE_CALLERS:
             raise EgressFailure("request_refused", "resolve", detail="a header that must not go out")
         if _HEADER_VALUE.fullmatch(value) is None:
             raise EgressFailure("request_refused", "resolve", detail=f"the value of {name} is not printable ASCII")
+
+
+async def _answer(
+    send: Callable[..., AbstractAsyncContextManager[ClientResponse]], progress: Progress, limit: int
+) -> Exchange:
+    while True:
+        try:
+            async with send(allow_redirects=False) as response:
+                progress.read_body(response.status)
+                content, whole = await _read(response.content, limit)
+                complete = whole and not _is_encoded(response.headers)
+                return Exchange(response.status, _plain_headers(response.headers), content, complete)
+        except KeptConnectionUnfit:
+            continue  # every turn closes a kept connection, until another fits or a new one is dialled
 
 
 async def _read(content: aiohttp.StreamReader, limit: int) -> tuple[bytes, bool]:

@@ -14,6 +14,7 @@
 All of them may be retried. None of the messages holds a part of the request or of the answer.
 """
 
+import socket
 import ssl
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
@@ -53,6 +54,7 @@ KINDS: tuple[tuple[type[BaseException], Kind], ...] = (
     (aiohttp.NonHttpUrlClientError, "url_refused"),
     (aiohttp.RedirectClientError, "url_refused"),
     (HttpProcessingError, "malformed_answer"),
+    (socket.gaierror, "dns_failed"),
     (ssl.SSLError, "tls_failed"),
     (TimeoutError, "deadline_exceeded"),
     (OSError, "connection_reset"),
@@ -104,8 +106,12 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def _detail(error: Exception) -> str:
     """The system's or the TLS library's own words; other exceptions may quote what the peer sent."""
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return str(getattr(error.certificate_error, "verify_message", ""))
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return str(getattr(error.os_error, "reason", None) or error.os_error.strerror or "")
-    return ""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return str(getattr(error.certificate_error, "verify_message", ""))
+        case aiohttp.ClientConnectorError():
+            return str(getattr(error.os_error, "reason", None) or error.os_error.strerror or "")
+        case socket.gaierror():
+            return error.strerror or ""
+        case _:
+            return ""

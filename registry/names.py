@@ -49,7 +49,10 @@ class Lookups(AbstractResolver):
 
 
 def _look_up(host: str, port: int, family: socket.AddressFamily) -> list[ResolveResult]:
-    rows = socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+    try:
+        rows = socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+    except UnicodeError:  # what Python's codec for names raises when a label is empty or too long
+        raise socket.gaierror(socket.EAI_NONAME, "not a DNS name") from None
     return [
         ResolveResult(hostname=host, host=str(address[0]), port=port, family=found, proto=proto, flags=_NUMERIC)
         for found, _, proto, _, address in rows
