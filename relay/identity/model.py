@@ -1,7 +1,8 @@
 """The caller, and the owner that a caller's tasks and ratings belong to. Pure."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NewType
+from typing import Final, Literal, NewType
 
 OwnerId = NewType("OwnerId", int)
 OwnerKind = Literal["human", "machine"]
@@ -14,6 +15,42 @@ Scope = Literal[
     "operator:write",
     "registry:admin",
 ]
+
+
+ALGORITHMS: Final[Mapping[str, tuple[str, str | None]]] = {
+    "ES256": ("EC", "P-256"),
+    "ES384": ("EC", "P-384"),
+    "ES512": ("EC", "P-521"),
+    "RS256": ("RSA", None),
+    "RS384": ("RSA", None),
+    "RS512": ("RSA", None),
+    "PS256": ("RSA", None),
+    "PS384": ("RSA", None),
+    "PS512": ("RSA", None),
+    "Ed25519": ("OKP", "Ed25519"),
+    "EdDSA": ("OKP", "Ed25519"),
+}
+"""The signatures that can be verified, with the key type and curve each needs (RFC 7518 section 3.1, RFC 9864).
+
+Asymmetric ones only: with a shared secret every verifier could sign.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuerPolicy:
+    """One issuer whose tokens are taken, and what they must look like.
+
+    ``jwks_uri`` None: found through the issuer's metadata. ``max_lifetime`` bounds ``exp - iat``, in seconds.
+    """
+
+    issuer: str
+    audience: str
+    algorithms: Collection[str]
+    client_claim: str = "client_id"
+    tenant_claim: str | None = None
+    jwks_uri: str | None = None
+    token_types: Collection[str] = ("at+jwt",)
+    max_lifetime: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +66,8 @@ class OwnerTuple:
 @dataclass(frozen=True, slots=True)
 class Owner:
     """An owner as stored. ``key`` is the opaque public name; ``subject_sealed`` says whether the relay can act as
-    this human while they are away."""
+    this human while they are away.
+    """
 
     id: OwnerId
     key: str

@@ -1,0 +1,123 @@
+"""Secret keys in files: made once, readable by their user only, and known to the database by a check value.
+
+A file holds 32 random bytes in base64url on one line, so that it survives being pasted into a secret store.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from relay.errors import StartupError
+
+KEY_BYTES: Final = 32
+_MAX_FILE_BYTES: Final = 256
+
+KeyName = Literal["pepper", "sealing_key"]
+
+
+@dataclass(frozen=True, slots=True)
+class SecretKey:
+    """A key with what may be known of it: its id and its check value."""
+
+    name: KeyName
+    secret: bytes = field(repr=False)
+
+    @property
+    def kid(self) -> str:
+        return hashlib.sha256(b"feedback-relay key id\x00" + self._label + self.secret).hexdigest()[:8]
+
+    @property
+    def check_value(self) -> str:
+        """Proves to whoever has the key that it is the same one, and tells nothing to anyone else."""
+        return hmac.digest(self.secret, b"feedback-relay key check\x00" + self._label, "sha256").hex()
+
+    @property
+    def _label(self) -> bytes:
+        return self.name.encode() + b"\x00"
+
+
+def setting(name: KeyName, path: Path) -> str:
+    """How messages name the file: by its configuration key, so that an operator finds it."""
+    return f"[owners] {name}_file: {path}"
+
+
+def make(name: KeyName, path: Path) -> None:
+    """Make a key file that only its user can read; a file that is there already stays. Raises `StartupError`."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not path.exists():
+            _write_exclusively(path, base64.urlsafe_b64encode(secrets.token_bytes(KEY_BYTES)) + b"\n")
+    except OSError as error:
+        raise StartupError(f"{setting(name, path)} cannot be made: {error.strerror}") from None
+
+
+def _write_exclusively(path: Path, content: bytes) -> None:
+    """All or nothing, and never over another file: of two processes that start at once, one makes it."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            path.hardlink_to(draft)
+        except FileExistsError:
+            return
+    finally:
+        draft.unlink()
+    _sync_directory(path.parent)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read(name: KeyName, path: Path) -> SecretKey:
+    """The key in a file. Raises `StartupError` for a file that others can read, or that holds no key."""
+    try:
+        content = _read_privately(name, path)
+    except FileNotFoundError:
+        raise StartupError(
+            f"{setting(name, path)} is missing, and this database was set up with one: restore it from a backup"
+        ) from None
+    except OSError as error:
+        raise StartupError(f"{setting(name, path)} cannot be read: {error.strerror}") from None
+    return SecretKey(name, _decode(name, path, content))
+
+
+def _read_privately(name: KeyName, path: Path) -> bytes:
+    # Without blocking, so that a pipe in its place is noticed and not waited for.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise StartupError(f"{setting(name, path)} is not a file")
+        if mode & 0o077:
+            raise StartupError(
+                f"{setting(name, path)} can be read by others (mode {stat.S_IMODE(mode):04o}): run `chmod 600 {path}`"
+            )
+        return file.read(_MAX_FILE_BYTES + 1)
+
+
+def _decode(name: KeyName, path: Path, content: bytes) -> bytes:
+    try:
+        secret = base64.b64decode(content.strip(), altchars=b"-_", validate=True)
+    except binascii.Error:
+        secret = b""
+    if len(secret) != KEY_BYTES:
+        raise StartupError(
+            f"{setting(name, path)} does not hold a key ({KEY_BYTES} bytes in base64url): restore it from a backup"
+        )
+    return secret
