@@ -3,7 +3,7 @@
 import asyncio
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
@@ -33,12 +33,20 @@ def compact(header: bytes, payload: bytes, key: SigningKey, algorithm: str) -> s
 class TestIssuer:
     """An OAuth issuer as far as a resource server sees it: metadata, a key set, and tokens.
 
-    ``path`` makes an issuer identifier with a path. ``now`` is the clock that tokens are issued by.
+    ``path`` makes an issuer identifier with a path. ``now`` is the clock that tokens are issued by. ``algorithms``
+    says whose keys are in the key set from the start; others join it when they first sign.
     """
 
     __test__ = False
 
-    def __init__(self, *, path: str = "", audience: str = AUDIENCE, now: Callable[[], float] = _system_time) -> None:
+    def __init__(
+        self,
+        *,
+        path: str = "",
+        audience: str = AUDIENCE,
+        now: Callable[[], float] = _system_time,
+        algorithms: Sequence[str] = ("ES256",),
+    ) -> None:
         self.path = path
         self.audience = audience
         self.now = now
@@ -53,7 +61,7 @@ class TestIssuer:
         """What else stands in the key set, after the real keys."""
         self.key_set_body: bytes | None = None
         """What the key set's address answers instead of the key set."""
-        self._keys: dict[str, SigningKey] = {}
+        self._keys: dict[str, SigningKey] = {algorithm: _generate(algorithm) for algorithm in algorithms}
         self._retired: list[SigningKey] = []
         self._status = 200
         self._open = asyncio.Event()
@@ -65,7 +73,6 @@ class TestIssuer:
         return f"{self.url}/jwks"
 
     async def start(self) -> None:
-        self.key("ES256")
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
