@@ -15,6 +15,9 @@ T = TypeVar("T")
 ARRIVAL_SECONDS = 30.0
 """How long a body may take to arrive, so that one sent byte by byte holds no handler."""
 
+_BODY = web.RequestKey("body", bytes)
+"""The body, once it was read: who verifies a request by its bytes reads them before the handler does."""
+
 _REASONS: Mapping[Reason, str] = {
     "not_utf8": "The body must be UTF-8 without a byte order mark.",
     "syntax": "The body is not JSON (RFC 8259).",
@@ -43,7 +46,17 @@ async def read_json(request: web.Request, type_: type[T], *, max_bytes: int) -> 
 
 
 async def read_bytes(request: web.Request, *, max_bytes: int) -> bytes:
-    """The body as it came, counted while it is read, so that a chunked one is bounded as well."""
+    """The body as it came, counted while it is read, so that a chunked one is bounded as well.
+
+    A second reader gets the same bytes, and should name the same bound.
+    """
+    known: bytes | None = request.get(_BODY)
+    if known is None:
+        known = request[_BODY] = await _read(request, max_bytes)
+    return known
+
+
+async def _read(request: web.Request, max_bytes: int) -> bytes:
     _require_identity(request)
     if request.content_length is not None and request.content_length > max_bytes:
         raise _too_large(max_bytes)

@@ -6,6 +6,7 @@ No message repeats a value that was sent: it may be a secret in the wrong field,
 import re
 import types
 from collections.abc import Iterator
+from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
@@ -27,14 +28,8 @@ def decode(value: object, type_: type[T]) -> T:
     try:
         return msgspec.convert(value, type_, str_keys=True)
     except msgspec.ValidationError as error:
-        problems: list[FieldProblem] = []
-        for problem in _problems(value, type_, ""):
-            problems.append(problem)
-            if len(problems) == MAX_PROBLEMS:
-                break
-        # What only the whole reveals, such as a rule between two fields.
-        errors = tuple(problems) or (_described(error, type_, ""),)
-        raise invalid(*errors) from None
+        errors = tuple(islice(problems(value, type_), MAX_PROBLEMS))
+        raise invalid(*errors or (_described(error, type_, ""),)) from None
 
 
 def invalid(*errors: FieldProblem) -> Refusal:
@@ -47,9 +42,9 @@ def pointer(*steps: str | int) -> str:
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
 
 
-def _problems(value: object, type_: Any, at: str) -> Iterator[FieldProblem]:  # noqa: ANN401 - any annotation
+def problems(value: object, type_: Any, at: str = "") -> Iterator[FieldProblem]:  # noqa: ANN401 - any annotation
     """Every problem of ``value``, field by field and item by item; a problem of the whole only if none lies inside."""
-    inner = _bare(type_)
+    inner = bare(type_)
     found = False
     if isinstance(value, dict) and _is_struct(inner):
         parts = _in_object(value, inner, at)
@@ -57,7 +52,7 @@ def _problems(value: object, type_: Any, at: str) -> Iterator[FieldProblem]:  # 
         parts = (
             found_in
             for index, item in enumerate(value)
-            for found_in in _problems(item, get_args(inner)[0], at + pointer(index))
+            for found_in in problems(item, get_args(inner)[0], at + pointer(index))
         )
     else:
         parts = iter(())
@@ -72,11 +67,13 @@ def _in_object(value: dict[str, object], struct: type[msgspec.Struct], at: str) 
     fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
     for name, field in fields.items():
         if name in value:
-            yield from _problems(value[name], field.type, at + pointer(name))
+            yield from problems(value[name], field.type, at + pointer(name))
         elif field.required:
             yield FieldProblem(at + pointer(name), "This field is required.")
     if struct.__struct_config__.forbid_unknown_fields:
-        for name in value.keys() - fields.keys() - {struct.__struct_config__.tag_field}:
+        for name in value:
+            if name in fields or name == struct.__struct_config__.tag_field:
+                continue
             place = at + pointer(name) if len(name) <= MAX_NAME else at
             yield FieldProblem(place, "This field is not known here; leave it out.")
 
@@ -89,7 +86,7 @@ def _of_whole(value: object, type_: Any, at: str) -> Iterator[FieldProblem]:  # 
 
 
 def _described(error: msgspec.ValidationError, type_: Any, at: str) -> FieldProblem:  # noqa: ANN401
-    """What msgspec found, as a problem. Messages that quote the value are replaced; the others name types and limits."""
+    """What msgspec found, as a problem. Messages that quote the value are replaced; others name types and limits."""
     text = str(error)
     steps: list[str] = []
     if place := _PLACE.search(text):
@@ -107,16 +104,16 @@ def _is_struct(type_: object) -> bool:
     return isinstance(type_, type) and issubclass(type_, msgspec.Struct)
 
 
-def _bare(type_: Any) -> Any:  # noqa: ANN401
+def bare(type_: Any) -> Any:  # noqa: ANN401
     """The annotation without ``Annotated`` and without ``| None`` or ``| UnsetType``, if one type remains."""
     if get_origin(type_) is Annotated:
-        return _bare(get_args(type_)[0])
+        return bare(get_args(type_)[0])
     if get_origin(type_) in {Union, types.UnionType}:
         kept = [part for part in get_args(type_) if part not in {types.NoneType, msgspec.UnsetType}]
-        return _bare(kept[0]) if len(kept) == 1 else type_
+        return bare(kept[0]) if len(kept) == 1 else type_
     return type_
 
 
 def _words(type_: Any) -> tuple[str, ...]:  # noqa: ANN401
-    inner = _bare(type_)
+    inner = bare(type_)
     return tuple(f'"{word}"' for word in get_args(inner)) if get_origin(inner) is Literal else ()

@@ -1,0 +1,51 @@
+"""Cross-origin requests (WHATWG Fetch) from the pages that the configuration names, and from no other."""
+
+from collections.abc import Collection
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+ALLOWED_METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE"
+ALLOWED_HEADERS = "Authorization, Content-Type, Prefer, Last-Event-ID, traceparent"
+EXPOSED_HEADERS = "Location, Retry-After, Preference-Applied"
+MAX_AGE_SECONDS = 7200
+"""How long a browser may remember a preflight; Chromium caps it here."""
+
+
+class SharedOrigins:
+    """The origins whose pages may read our answers. They send tokens, not cookies: credentials are never allowed."""
+
+    def __init__(self, origins: Collection[str]) -> None:
+        self._origins = frozenset(origins)
+
+    def install(self, app: web.Application) -> None:
+        """Answer preflights and mark answers; without origins nothing is installed."""
+        if self._origins:
+            app.middlewares.append(self.middleware)
+            app.on_response_prepare.append(self._mark)
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer a preflight from an allowed origin; any other request goes on, and its answer says nothing of CORS."""
+        if (
+            request.method == "OPTIONS"
+            and "Access-Control-Request-Method" in request.headers
+            and request.headers.get("Origin") in self._origins
+        ):
+            return web.Response(
+                status=204,
+                headers={
+                    "Access-Control-Allow-Methods": ALLOWED_METHODS,
+                    "Access-Control-Allow-Headers": ALLOWED_HEADERS,
+                    "Access-Control-Max-Age": str(MAX_AGE_SECONDS),
+                },
+            )
+        return await handler(request)
+
+    async def _mark(self, request: web.Request, response: web.StreamResponse) -> None:
+        """At preparation, so that streams and problem documents are marked as well."""
+        response.headers.add("Vary", "Origin")
+        origin = request.headers.get("Origin")
+        if origin in self._origins:
+            response.headers["Access-Control-Allow-Origin"] = origin
+            response.headers["Access-Control-Expose-Headers"] = EXPOSED_HEADERS
