@@ -192,11 +192,11 @@ def canonical_url(text: str, *, development: bool = False) -> str:
 
     In development the addresses 127.0.0.1 and [::1] will do as well as the name ``localhost``.
     """
-    origin, path = _canonical(text, development=development, literals=development)
-    if "?" in path or "#" in path:
-        raise OriginRefused(f"no query or fragment may stand here: write {origin}{re.split('[?#]', path)[0]}")
-    if not _PATH.fullmatch(path):
-        raise OriginRefused(f"the path is not percent-encoded: write {origin}{quote(path, safe=_PATH_SAFE)}")
+    origin, rest = _canonical(text, development=development, literals=development)
+    path = re.split("[?#]", rest)[0]
+    if path != rest or not _PATH.fullmatch(path):
+        written = path if _PATH.fullmatch(path) else quote(path, safe=_PATH_SAFE, errors="replace")
+        raise OriginRefused(f"more than a percent-encoded path follows the host: write {origin}{written}")
     if {".", ".."} & set(re.sub("%2e", ".", path, flags=re.IGNORECASE).split("/")):
         raise OriginRefused("the path has dot segments, which every hop may read in its own way")
     return _unaltered(text, origin + path)
