@@ -34,7 +34,7 @@ class Authorizations:
         self._relay_issuer = relay_issuer
         self._now = now
         self._keys = SecretFiles(signing_key)
-        self._static = SecretFiles(_static_token)
+        self._static = SecretFiles(static_token)
         self._flights: dict[ClientCredentials, _Flight] = {}
 
     async def header_for(
@@ -169,7 +169,8 @@ def _unreachable(kind: str) -> CredentialFailure:
     return CredentialFailure("token_endpoint_unreachable", temporary=kind != "address_refused", cause=kind)
 
 
-def _static_token(raw: bytes) -> str:
+def static_token(raw: bytes) -> str:
+    """The bearer token in a file; ValueError, which quotes nothing of it, for anything else."""
     try:
         token = raw.decode("ascii").rstrip("\r\n")
     except UnicodeDecodeError:

@@ -37,7 +37,7 @@ class SecretFiles(Generic[Parsed]):
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             with os.fdopen(descriptor, "rb") as file:
                 status = os.fstat(descriptor)
-                _check(path, status)
+                _check(path, status, os.geteuid())
                 mark = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
                 kept = self._kept.get(path)
                 if kept is not None and kept[0] == mark:
@@ -58,11 +58,11 @@ class SecretFiles(Generic[Parsed]):
             raise SecretUnusable(f"{path} {error}") from None
 
 
-def _check(path: str, status: os.stat_result) -> None:
+def _check(path: str, status: os.stat_result, reader: int) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise SecretUnusable(f"{path} is not a file")
     forbidden = stat.S_IRWXG | stat.S_IRWXO
-    if status.st_uid == 0 and os.geteuid() != 0:
+    if status.st_uid == 0 != reader:
         # A file that root provides (systemd credentials, a mounted container secret) reaches us through its group.
         forbidden = stat.S_IWGRP | stat.S_IXGRP | stat.S_IRWXO
     if status.st_mode & forbidden:
