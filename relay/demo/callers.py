@@ -1,0 +1,106 @@
+"""Who may do what at a specialist of the demonstration: the token decides, and nothing in the request."""
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+from registry.strict_json import NotStrictJson, loads
+from relay.demo.assertions import DETAILS_TYPE
+from relay.errors import Refusal
+from relay.http.bodies import read_bytes
+from relay.identity.compact import parse
+from relay.identity.model import OwnerTuple, Principal
+from relay.identity.refusals import REALM, insufficient_scope
+from relay.identity.scopes import holds
+from relay.identity.tokens import Verifier
+from relay.receiver import Caller
+
+MAX_BODY_BYTES = 65_536
+
+_RATING_SCOPES: Mapping[str, tuple[str, ...]] = {
+    # Whoever may send a rating may read back what became of it.
+    "GET": ("feedback:read", "feedback:write"),
+    "POST": ("feedback:write",),
+    "PATCH": ("operator:write",),
+}
+
+
+class Callers:
+    """Verifies callers. ``clients`` are the OAuth clients that may call; ``secret`` keeps owner keys opaque."""
+
+    def __init__(self, verifier: Verifier, *, clients: frozenset[str], secret: bytes) -> None:
+        self._verifier = verifier
+        self._clients = clients
+        self._secret = secret
+
+    async def rating(self, request: web.Request) -> Caller | None:
+        """The caller of the receiver's routes; None: no valid token. Raises Refusal."""
+        try:
+            principal = await self._principal(request, *_RATING_SCOPES.get(request.method, ()))
+        except Refusal as refusal:
+            if refusal.code == "unauthenticated":
+                return None
+            raise
+        details = _details(principal)
+        if details is not None and request.method != "GET":
+            await _require_bound(request, details)
+        return Caller(self.owner_key(principal.owner), operator=holds(principal, "operator:write"))
+
+    async def running(self, request: web.Request, scope: str) -> str:
+        """The owner key of a caller who may use runs. A token that was made for one submission may not."""
+        principal = await self._principal(request, scope)
+        if _details(principal) is not None:
+            raise _forbidden("This token is for one submission only.")
+        return self.owner_key(principal.owner)
+
+    def owner_key(self, owner: OwnerTuple) -> str:
+        """The opaque name of an owner here; the same for ever, and telling nothing without the secret."""
+        # Length before text: no two tuples look the same.
+        parts = (f"{len(part)}:{part}" for part in (owner.kind, owner.issuer, owner.client, owner.subject))
+        digest = hmac.digest(self._secret, "".join(parts).encode(), "sha256")
+        return "own_" + base64.b32encode(digest[:15]).decode("ascii").lower()
+
+    async def _principal(self, request: web.Request, *scopes: str) -> Principal:
+        """The verified caller, of an allowed client, with one of the scopes."""
+        principal = await self._verifier.verify(request.headers.getall("Authorization", []))
+        if principal.client not in self._clients:
+            raise _forbidden("The token's client may not call this specialist.")
+        if principal.scopes.isdisjoint(scopes):
+            raise insufficient_scope(scopes[0] if scopes else "", f"The token needs the scope {' or '.join(scopes)}.")
+        return principal
+
+
+def _details(principal: Principal) -> object:
+    """What the token is bound to (RFC 9396), as its verified text has it; None: to nothing."""
+    return parse(principal.token).claims.get("authorization_details")
+
+
+async def _require_bound(request: web.Request, details: object) -> None:
+    """Refuse a request that is not, byte for byte, the one that the token was made for."""
+    body = await read_bytes(request, max_bytes=MAX_BODY_BYTES)
+    submission = _object(body)
+    expected = {
+        "type": DETAILS_TYPE,
+        "submission_id": submission.get("id"),
+        "task_id": submission.get("taskId"),
+        "payload_sha256": hashlib.sha256(body).hexdigest(),
+    }
+    if details != [expected]:
+        raise _forbidden("This token is for another submission.")
+
+
+def _object(body: bytes) -> Mapping[str, Any]:
+    try:
+        value = loads(body)
+    except NotStrictJson:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _forbidden(detail: str) -> Refusal:
+    challenge = {"WWW-Authenticate": f'Bearer realm="{REALM}", error="insufficient_scope"'}
+    return Refusal("insufficient_scope", detail, headers=challenge)

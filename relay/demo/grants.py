@@ -1,0 +1,155 @@
+"""The grants of the demonstration's token endpoint: who is asking, and what may they have?"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import parse_qsl
+
+from authlib.oauth2.rfc7523 import JWTBearerClientAssertion
+
+from relay.clock import Clock
+from relay.demo.accounts import MACHINE, PEOPLE, Accounts
+from relay.demo.assertions import (
+    AssertionRefused,
+    RegisteredClient,
+    check_client_assertion,
+    check_owner_assertion,
+    unverified_client_id,
+)
+from relay.demo.minting import Grant
+
+TOKEN_SECONDS = 300
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+CLIENT_CREDENTIALS = "client_credentials"
+
+_LOCAL_ORIGIN = re.compile(r"https://localhost(:\d{1,5})?")
+_MOST_PARAMETERS = 16
+
+ErrorCode = Literal[
+    "invalid_request",
+    "invalid_client",
+    "invalid_grant",
+    "invalid_scope",
+    "invalid_target",
+    "unsupported_grant_type",
+    "access_denied",
+]
+
+
+class OAuthError(Exception):
+    """An answer of RFC 6749 section 5.2. The description is ours and quotes nothing of the request."""
+
+    def __init__(self, code: ErrorCode, description: str) -> None:
+        super().__init__(f"{code}: {description}")
+        self.code = code
+        self.description = description
+        self.status = {"invalid_client": 401, "access_denied": 403}.get(code, 400)
+
+
+def read_form(body: bytes) -> Mapping[str, str]:
+    """The parameters of a request, each there once and not empty (RFC 6749 section 3.2)."""
+    try:
+        pairs = parse_qsl(body.decode("ascii"), strict_parsing=True, max_num_fields=_MOST_PARAMETERS, errors="strict")
+    except ValueError:
+        raise OAuthError("invalid_request", "the body is no form") from None
+    form = dict(pairs)
+    if len(form) != len(pairs):
+        raise OAuthError("invalid_request", "a parameter stands there twice")
+    return form
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """Where tokens may be used: at the relay, and at ``origins``; none given, at any https origin named localhost."""
+
+    relay: str
+    origins: frozenset[str] = frozenset()
+
+    def check(self, resource: str | None) -> str:
+        """The resource (RFC 8707), if tokens for it are given out."""
+        if resource is None:
+            raise OAuthError("invalid_target", "say which resource the token is for")
+        known = resource in self.origins if self.origins else _LOCAL_ORIGIN.fullmatch(resource) is not None
+        if not known and resource != self.relay:
+            raise OAuthError("invalid_target", "no tokens are given out for this resource")
+        return resource
+
+
+class Grants:
+    """Decides on requests to the token endpoint. ``issuer`` is the audience that assertions must have."""
+
+    def __init__(
+        self, *, issuer: str, client: RegisteredClient, resources: Resources, accounts: Accounts, clock: Clock
+    ) -> None:
+        self._issuer = issuer
+        self._client = client
+        self._resources = resources
+        self._accounts = accounts
+        self._clock = clock
+
+    async def decide(self, form: Mapping[str, str]) -> Grant:
+        """What the request is granted; raises OAuthError."""
+        await self._authenticate(form)
+        match form.get("grant_type"):
+            case "client_credentials":
+                return self._for_client(form)
+            case "urn:ietf:params:oauth:grant-type:jwt-bearer":
+                return await self._for_owner(form)
+            case _:
+                raise OAuthError("unsupported_grant_type", f"use {CLIENT_CREDENTIALS} or {JWT_BEARER}")
+
+    async def _authenticate(self, form: Mapping[str, str]) -> None:
+        if form.get("client_assertion_type") != JWTBearerClientAssertion.CLIENT_ASSERTION_TYPE:
+            raise OAuthError("invalid_client", "authenticate by private_key_jwt")
+        assertion = form.get("client_assertion", "")
+        claimed = {unverified_client_id(assertion), form.get("client_id", self._client.client_id)}
+        if claimed != {self._client.client_id}:
+            raise OAuthError("invalid_client", "the client is not registered")
+        now = self._clock.unix()
+        try:
+            proof = check_client_assertion(assertion, self._client, audience=self._issuer, now=now)
+        except AssertionRefused as error:
+            raise OAuthError("invalid_client", str(error)) from None
+        if not await self._accounts.use_once(proof, now=now):
+            raise OAuthError("invalid_client", "the assertion was used before")
+
+    def _for_client(self, form: Mapping[str, str]) -> Grant:
+        return Grant(
+            subject=MACHINE.subject,
+            client_id=self._client.client_id,
+            resource=self._resources.check(form.get("resource")),
+            scopes=granted_scopes(form.get("scope"), MACHINE.scopes),
+            seconds=TOKEN_SECONDS,
+        )
+
+    async def _for_owner(self, form: Mapping[str, str]) -> Grant:
+        now = self._clock.unix()
+        try:
+            asserted = check_owner_assertion(form.get("assertion", ""), self._client, audience=self._issuer, now=now)
+        except AssertionRefused as error:
+            raise OAuthError("invalid_grant", str(error)) from None
+        if not await self._accounts.is_active(asserted.subject):
+            raise OAuthError("invalid_grant", "there is no such person, or their access was revoked")
+        grant = Grant(
+            subject=asserted.subject,
+            client_id=self._client.client_id,
+            resource=self._resources.check(form.get("resource")),
+            scopes=granted_scopes(form.get("scope"), PEOPLE[asserted.subject].scopes),
+            seconds=TOKEN_SECONDS,
+            about={"act": {"sub": asserted.issuer}, "authorization_details": list(asserted.details)},
+        )
+        # Last, so that a request that is refused for another reason may be corrected and sent again.
+        if not await self._accounts.use_once(asserted, now=now):
+            raise OAuthError("invalid_grant", "the assertion was used before")
+        return grant
+
+
+def granted_scopes(requested: str | None, allowed: frozenset[str]) -> frozenset[str]:
+    """The scopes that were asked for, or all that are allowed where none were."""
+    if requested is None:
+        return allowed
+    scopes = frozenset(requested.split(" "))
+    if not scopes <= allowed:
+        raise OAuthError("invalid_scope", "a scope is unknown or not allowed here")
+    return scopes

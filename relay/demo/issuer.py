@@ -1,0 +1,197 @@
+"""The demonstration's authorization server: real keys, real grants, people without passwords.
+
+    python -m relay.demo.issuer --state DIR --port N --relay http://127.0.0.1:8080
+
+What it gives out it gives out by the book (RFC 6749, 7523, 8414, 8707, 9068, 9396). Only ``/demo/…`` is not: there
+anybody on this machine may have a token for anybody, which is what makes it a demonstration.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import click
+import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from relay.clock import Clock, SystemClock
+from relay.demo.accounts import CLIENT_ID, MACHINE, PEOPLE, Accounts
+from relay.demo.assertions import DETAILS_TYPE, RegisteredClient
+from relay.demo.files import signing_key
+from relay.demo.grants import (
+    CLIENT_CREDENTIALS,
+    JWT_BEARER,
+    Grants,
+    OAuthError,
+    Resources,
+    granted_scopes,
+    read_form,
+)
+from relay.demo.minting import Grant, Mint
+from relay.demo.process import serve
+from relay.http import problems
+from relay.http.bodies import read_bytes, read_json
+from relay.storage.engine import Database
+
+CLIENT_KEY_FILE = f"{CLIENT_ID}.pem"
+ISSUER_KEY_FILE = "issuer.pem"
+DAY_SECONDS = 86_400
+
+_MAX_BODY_BYTES = 65_536
+_SYSTEM_CLOCK = SystemClock()
+_FORM = "application/x-www-form-urlencoded"
+
+
+class TokenRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of ``POST /demo/token``. Without a resource the token is for the relay."""
+
+    user: str
+    resource: str | None = None
+    scope: str | None = None
+    expires_in: Annotated[int, msgspec.Meta(ge=1, le=DAY_SECONDS)] = DAY_SECONDS // 3
+
+
+class PersonRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of ``POST /demo/revoke`` and ``POST /demo/restore``."""
+
+    user: str
+
+
+class Issuer:
+    """An authorization server with the people alice, bob and operator, and the machine client workbench."""
+
+    def __init__(self, *, url: str, mint: Mint, grants: Grants, resources: Resources, accounts: Accounts) -> None:
+        self.url = url
+        self._mint = mint
+        self._grants = grants
+        self._resources = resources
+        self._accounts = accounts
+
+    @classmethod
+    async def open(
+        cls, state: Path, db: Database, *, url: str, resources: Resources, clock: Clock = _SYSTEM_CLOCK
+    ) -> Self:
+        """The issuer whose keys stand in ``state``; made there where missing, the client's (workbench.pem) too."""
+        accounts = Accounts(db)
+        await accounts.prepare()
+        own = await asyncio.to_thread(signing_key, state / ISSUER_KEY_FILE)
+        clients = await asyncio.to_thread(signing_key, state / CLIENT_KEY_FILE)
+        client = RegisteredClient(client_id=CLIENT_ID, key=clients, relays=frozenset({resources.relay}))
+        grants = Grants(issuer=url, client=client, resources=resources, accounts=accounts, clock=clock)
+        mint = Mint(own, issuer=url, clock=clock)
+        return cls(url=url, mint=mint, grants=grants, resources=resources, accounts=accounts)
+
+    def application(self) -> web.Application:
+        app = web.Application(middlewares=[problems.middleware, _oauth_errors])
+        app.add_routes(
+            [
+                web.get("/.well-known/oauth-authorization-server", self._metadata),
+                web.get("/.well-known/openid-configuration", self._metadata),
+                web.get("/jwks.json", self._key_set),
+                web.post("/token", self._token),
+                web.post("/demo/token", self._demo_token),
+                web.post("/demo/revoke", self._revoke),
+                web.post("/demo/restore", self._restore),
+            ]
+        )
+        return app
+
+    async def answer_for(self, wanted: TokenRequest) -> dict[str, Any]:
+        """A token for a person or for the machine client, as ``POST /demo/token`` answers it."""
+        if wanted.user == MACHINE.subject:
+            account = MACHINE
+        elif await self._accounts.is_active(wanted.user):
+            account = PEOPLE[wanted.user]
+        else:
+            raise OAuthError("access_denied", "there is no such person, or their access was revoked")
+        grant = Grant(
+            subject=account.subject,
+            client_id=CLIENT_ID,
+            resource=self._resources.check(wanted.resource or self._resources.relay),
+            scopes=granted_scopes(wanted.scope, account.scopes),
+            seconds=wanted.expires_in,
+        )
+        return self._mint.answer(grant)
+
+    async def _metadata(self, _request: web.Request) -> web.Response:
+        return web.json_response(
+            {
+                "issuer": self.url,
+                "token_endpoint": f"{self.url}/token",
+                "jwks_uri": f"{self.url}/jwks.json",
+                "grant_types_supported": [CLIENT_CREDENTIALS, JWT_BEARER],
+                "response_types_supported": [],
+                "scopes_supported": sorted(MACHINE.scopes.union(*(person.scopes for person in PEOPLE.values()))),
+                "token_endpoint_auth_methods_supported": ["private_key_jwt"],
+                "token_endpoint_auth_signing_alg_values_supported": ["ES256", "RS256"],
+                "authorization_details_types_supported": [DETAILS_TYPE],
+                # OpenID Connect wants these, although nobody signs in here.
+                "subject_types_supported": ["public"],
+                "id_token_signing_alg_values_supported": ["ES256"],
+            }
+        )
+
+    async def _key_set(self, _request: web.Request) -> web.Response:
+        return web.json_response(self._mint.key_set)
+
+    async def _token(self, request: web.Request) -> web.Response:
+        if request.content_type != _FORM:
+            raise OAuthError("invalid_request", f"send {_FORM}")
+        form = read_form(await read_bytes(request, max_bytes=_MAX_BODY_BYTES))
+        return web.json_response(self._mint.answer(await self._grants.decide(form)))
+
+    async def _demo_token(self, request: web.Request) -> web.Response:
+        return web.json_response(
+            await self.answer_for(await read_json(request, TokenRequest, max_bytes=_MAX_BODY_BYTES))
+        )
+
+    async def _revoke(self, request: web.Request) -> web.Response:
+        person = await self._person(request)
+        await self._accounts.revoke(person)
+        return web.json_response({"user": person, "revoked": True})
+
+    async def _restore(self, request: web.Request) -> web.Response:
+        person = await self._person(request)
+        await self._accounts.restore(person)
+        return web.json_response({"user": person, "revoked": False})
+
+    async def _person(self, request: web.Request) -> str:
+        wanted = await read_json(request, PersonRequest, max_bytes=_MAX_BODY_BYTES)
+        if wanted.user not in PEOPLE:
+            raise OAuthError("invalid_request", f"there are {', '.join(PEOPLE)}")
+        return wanted.user
+
+
+@web.middleware
+async def _oauth_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except OAuthError as error:
+        return web.json_response({"error": error.code, "error_description": error.description}, status=error.status)
+
+
+async def _serve(state: Path, port: int, resources: Resources) -> None:
+    db = Database.open(f"sqlite:///{state / 'issuer.db'}")
+
+    async def build(url: str) -> web.Application:
+        return (await Issuer.open(state, db, url=url, resources=resources)).application()
+
+    try:
+        await serve(build, name="issuer", port=port)
+    finally:
+        await db.close()
+
+
+@click.command()
+@click.option("--state", required=True, type=click.Path(file_okay=False, path_type=Path), help="Where keys are kept.")
+@click.option("--port", default=0, show_default="a free one", help="Port on 127.0.0.1.")
+@click.option("--relay", required=True, help="The relay's public URL: audience of callers, issuer of assertions.")
+@click.option("--resource", "origins", multiple=True, help="A specialist's origin; none: any https://localhost:…")
+def main(state: Path, port: int, relay: str, origins: tuple[str, ...]) -> None:
+    """Run the demonstration's authorization server."""
+    asyncio.run(_serve(state, port, Resources(relay=relay, origins=frozenset(origins))))
+
+
+if __name__ == "__main__":
+    main()
