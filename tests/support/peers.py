@@ -1,0 +1,171 @@
+"""Servers on loopback that behave as a test tells them, byte for byte."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+import trustme
+from aiohttp.abc import AbstractResolver, ResolveResult
+from typing_extensions import override
+
+OK = b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One request as it arrived."""
+
+    head: bytes
+    body: bytes
+
+    @property
+    def lines(self) -> list[bytes]:
+        return self.head.removesuffix(b"\r\n\r\n").split(b"\r\n")
+
+
+class Line:
+    """One connection, seen from the server."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: "Peer") -> None:
+        self._reader = reader
+        self._writer = writer
+        self._peer = peer
+
+    async def receive(self) -> Received:
+        """The next request, which is counted once its body is complete. EOFError when there is none."""
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+        length = int(lengths[0].partition(b":")[2]) if lengths else 0
+        received = Received(head, await self._reader.readexactly(length))
+        self._peer.received.append(received)
+        return received
+
+    async def send(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def hold(self) -> None:
+        """Do nothing until the other side has gone."""
+        self._peer.held.set()
+        while await self._reader.read(65_536):
+            pass
+
+    async def stall(self) -> None:
+        """Read nothing more, and keep the connection until the test ends."""
+        await asyncio.Event().wait()
+
+    def reset(self) -> None:
+        self._writer.transport.abort()
+
+
+Script: TypeAlias = Callable[[Line], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class Peer:
+    """What a server has seen. ``held`` is set when a script starts to hold a connection."""
+
+    port: int = 0
+    connections: int = 0
+    received: list[Received] = field(default_factory=list)
+    held: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def url(self, name: str = "localhost", path: str = "/api/feedback", scheme: str = "https") -> str:
+        return f"{scheme}://{name}:{self.port}{path}"
+
+
+async def answer_all(line: Line) -> None:
+    """A script: every request gets `OK`."""
+    while True:
+        await line.receive()
+        await line.send(OK)
+
+
+def answers(*parts: bytes) -> Script:
+    """A script: one request gets these bytes, then the connection ends."""
+
+    async def script(line: Line) -> None:
+        await line.receive()
+        for part in parts:
+            await line.send(part)
+
+    return script
+
+
+@asynccontextmanager
+async def serve(
+    script: Script, tls: ssl.SSLContext | None, *, host: str = "127.0.0.1", port: int = 0
+) -> AsyncIterator[Peer]:
+    """Run ``script`` for every connection; without ``tls`` the server speaks in the clear."""
+    peer = Peer()
+    running: set[asyncio.Task[None]] = set()
+
+    async def attend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        running.add(task)
+        peer.connections += 1
+        try:
+            await script(Line(reader, writer, peer))
+        except (OSError, EOFError):
+            pass  # the other side has gone
+        finally:
+            running.discard(task)
+            writer.close()
+
+    server = await asyncio.start_server(attend, host, port, ssl=tls)
+    peer.port = server.sockets[0].getsockname()[1]
+    try:
+        yield peer
+    finally:
+        server.close()
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+class Authority:
+    """A private certificate authority, and servers that it vouches for."""
+
+    def __init__(self, directory: Path) -> None:
+        self._ca = trustme.CA()
+        self.file = str(directory / "ca.pem")
+        self._ca.cert_pem.write_to_path(self.file)
+
+    def server(self, *names: str, newest: ssl.TLSVersion | None = None, **options: object) -> ssl.SSLContext:
+        """The TLS side of a server with these names (localhost and the loopback addresses when none are given)."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        certificate = self._ca.issue_cert(*(names or ("localhost", "127.0.0.1", "::1")), **options)  # type: ignore[arg-type]
+        certificate.configure_cert(context)
+        if newest is not None:
+            context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, newest
+            context.set_ciphers("ALL:@SECLEVEL=0")
+        return context
+
+
+class Book(AbstractResolver):
+    """A resolver that reads its answers from a book: one page a lookup, the last page for ever.
+
+    A page that is an exception is raised.
+    """
+
+    def __init__(self, names: Mapping[str, list[list[str] | OSError]]) -> None:
+        self._names = {name: list(pages) for name, pages in names.items()}
+        self.asked: list[str] = []
+
+    @override
+    async def resolve(self, host: str, port: int = 0, family: int = 0) -> list[ResolveResult]:
+        self.asked.append(host)
+        pages = self._names[host]
+        page = pages.pop(0) if len(pages) > 1 else pages[0]
+        if isinstance(page, OSError):
+            raise page
+        return [ResolveResult(hostname=host, host=address, port=port, family=0, proto=0, flags=0) for address in page]
+
+    @override
+    async def close(self) -> None:
+        """Nothing is held."""
