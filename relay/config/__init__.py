@@ -1,6 +1,7 @@
 """One TOML file, read once at the start. Nothing else in the program reads the environment."""
 
+from relay.config.files import require_files
 from relay.config.loading import load
 from relay.config.model import Config, ConfiguredAgent
 
-__all__ = ["Config", "ConfiguredAgent", "load"]
+__all__ = ["Config", "ConfiguredAgent", "load", "require_files"]

@@ -154,6 +154,12 @@ def _database_defect(url: URL) -> str | None:
     return None
 
 
+def owners_keys_are_two_files(file: File) -> Iterator[Problem]:
+    """One key for two purposes would tell through the one what the other keeps."""
+    if file.owners.pepper_file == file.owners.sealing_key_file:
+        yield Problem(("owners", "sealing_key_file"), "must not be the pepper_file")
+
+
 def networks_are_networks(file: File) -> Iterator[Problem]:
     lists = {"allow_networks": file.egress.allow_networks, "deny_networks": file.egress.deny_networks}
     for key, networks in lists.items():
@@ -190,6 +196,7 @@ CHECKS: tuple[Check, ...] = (
     development_stays_on_loopback,
     own_addresses_are_canonical,
     database_is_supported,
+    owners_keys_are_two_files,
     issuers_are_usable,
     clients_name_known_issuers,
     agent_ids_are_unique,

@@ -26,7 +26,7 @@ def load(path: Path, environ: Mapping[str, str] | None = None) -> Config:
     """Read, decode and check the configuration file at ``path``.
 
     ``environ`` is the process's own if left out; only RELAY_DATABASE_PASSWORD is taken from it. Of other files nothing
-    is read here (see `Config.require_files`). Raises ConfigError with a line for each problem.
+    is read here (see `relay.config.files`). Raises ConfigError with a line for each problem.
     """
     environ = os.environ if environ is None else environ  # noqa: TID251 - the one place
     text = _read(path)

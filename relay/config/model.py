@@ -1,6 +1,5 @@
 """The configuration as the program uses it: decoded, complete and checked."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
@@ -94,35 +93,6 @@ class Config:
             ca_file=None if self.egress.ca_file is None else str(self.egress.ca_file),
             development=self.server.development,
         )
-
-    def require_files(self) -> None:
-        """Raise StartupError that lists every named file that must stand ready and cannot be read.
-
-        The two keys of the owners are not among them: for an empty database they are made.
-        """
-        unreadable = [f"{key}: {file} cannot be read ({why})" for key, file, why in self._unreadable_files()]
-        if unreadable:
-            raise StartupError("\n".join(unreadable))
-
-    def _unreadable_files(self) -> Iterator[tuple[str, Path, str]]:
-        for key, file in self._files():
-            try:
-                with file.open("rb"):
-                    pass
-            except OSError as error:
-                yield key, file, _why(error)
-
-    def _files(self) -> Iterator[tuple[str, Path]]:
-        if self.database.password_file is not None and self._database_password is None:
-            yield "[database] password_file", self.database.password_file
-        if self.egress.ca_file is not None:
-            yield "[egress] ca_file", self.egress.ca_file
-        for agent in self.agents:
-            for credential in agent.credentials:
-                if credential.mode == "static_bearer":
-                    yield f"[[agents]] {agent.id}, token_file", Path(credential.token_file)
-                else:
-                    yield f"[[agents]] {agent.id}, key_file", Path(credential.key_file)
 
 
 def _why(error: OSError | UnicodeDecodeError) -> str:

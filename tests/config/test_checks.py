@@ -166,6 +166,12 @@ def test_networks_must_be_networks(refused: Refused, key: str, network: str, tol
     assert told in report
 
 
+def test_the_owners_keys_are_two_files(refused: Refused):
+    """The same file for both purposes is a slip of the pen."""
+    report = refused(MINIMAL.replace("/etc/relay/sealing-key", "secrets/pepper"))
+    assert "[owners] sealing_key_file: must not be the pepper_file" in report
+
+
 def test_every_check_is_run():
     """A check that is not in the list would never refuse anything."""
     functions = {each for each in vars(checks).values() if isinstance(each, types.FunctionType)}

@@ -143,7 +143,6 @@ def test_the_environment_goes_before_the_file(loaded: Load):
     """With the variable set the file is not even needed."""
     config = loaded(WITH_PASSWORD_FILE, RELAY_DATABASE_PASSWORD="hunter2")
     assert config.database_url().password == "hunter2"
-    config.require_files()
 
 
 def test_without_a_password_the_url_has_none(loaded: Load):
@@ -165,17 +164,3 @@ def test_nothing_shows_the_password(loaded: Load):
     config = loaded(POSTGRESQL, RELAY_DATABASE_PASSWORD="hunter2")
     assert "hunter2" not in repr(config)
     assert "hunter2" not in str(config.database_url())
-
-
-def test_every_missing_secret_file_is_listed(loaded: Load, tmp_path: Path):
-    """One start tells all files that are not there; the owners' keys are left out, because they may be made."""
-    text = WITH_PASSWORD_FILE + AGENT + CLIENT_CREDENTIALS + '[egress]\nca_file = "ca.pem"\n'
-    (tmp_path / "ca.pem").touch()
-    with pytest.raises(StartupError) as refusal:
-        loaded(text).require_files()
-    lines = str(refusal.value).splitlines()
-    assert [line.partition(":")[0] for line in lines] == [
-        "[database] password_file",
-        "[[agents]] literature, token_file",
-        "[[agents]] literature, key_file",
-    ]
