@@ -236,6 +236,21 @@ class TestClientCredentials:
         endpoint.answer = None
         assert await header(authorizations, machine) != first
 
+    async def test_refused_token_is_not_used_meanwhile(
+        self, authorizations: Authorizations, machine: ClientCredentials, endpoint: TokenEndpoint
+    ) -> None:
+        """While a fresh token is on its way nobody else goes out with the one that was refused."""
+        refused = await header(authorizations, machine)
+        await endpoint.arrived.acquire()
+        endpoint.hang()
+        async with asyncio.TaskGroup() as group:
+            fresh = group.create_task(header(authorizations, machine, fresh=True))
+            await endpoint.arrived.acquire()
+            other = group.create_task(header(authorizations, machine))
+            await asyncio.sleep(0)
+            endpoint.recover()
+        assert refused != fresh.result() == other.result()
+
 
 class TestSingleFlight:
     async def test_one_fetch(
