@@ -1,7 +1,7 @@
 """What a registration is, and whether its credentials can act for the owner of a task. Pure."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Literal, NewType, TypeAlias, assert_never
 
 AgentId = NewType("AgentId", str)
@@ -112,19 +112,46 @@ class Registration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """An agent with what is approved for it now (None: nothing), and the tenants that hold it."""
+    """An agent with what is approved for it now (None: nothing), and the tenants that hold it.
+
+    ``revision`` grows with every change to the agent, its registrations or holds: what was decided from a snapshot is
+    checked against it inside the writing statement. ``newest`` is the version that provenance pins while nothing is
+    approved. ``lineages`` tells the specialist behind each version.
+    """
 
     id: AgentId
     name: str
     revision: int
-    """Grows with every change to the agent, its registrations or holds: what was decided from a snapshot is
-    checked against it inside the writing statement."""
     approved: Registration | None
+    newest: Version
+    lineages: Mapping[Version, int]
     held_by: frozenset[str] = frozenset()
 
+    @property
+    def pinned(self) -> Version:
+        """The version that a task recorded now is bound to."""
+        return self.approved.version if self.approved else self.newest
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """All agents as they stood at one moment."""
+    def is_held(self, tenant: str, pinned: Version) -> bool:
+        """Whether a delivery of this tenant, for a task pinned to that version, has to wait for an operator."""
+        if self.approved is None or tenant in self.held_by:
+            return True
+        return self.lineages.get(pinned) != self.approved.lineage
 
-    agents: Mapping[AgentId, Agent] = field(default_factory=dict)
+
+Obstacle = Literal["destination_not_approved", "feedback_not_supported", "destination_cannot_act_for_owner"]
+
+
+def obstacle(agent: Agent, acting: Acting, protocols: Container[str]) -> Obstacle | None:
+    """Why nothing may be sent to this agent for this owner; None: it may."""
+    if agent.approved is None:
+        return "destination_not_approved"
+    if agent.approved.protocol not in protocols:
+        return "feedback_not_supported"
+    if choose(agent.approved.credentials, acting) is None:
+        return "destination_cannot_act_for_owner"
+    return None
+
+
+Snapshot: TypeAlias = Mapping[AgentId, Agent]
+"""All agents as they stood at one moment."""

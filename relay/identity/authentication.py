@@ -36,3 +36,11 @@ async def authorize(request: web.Request, scope: Scope) -> Principal:
     principal = await authenticate(request)
     scopes.require(principal, scope)
     return principal
+
+
+async def authorize_any(request: web.Request, *any_of: Scope) -> Principal:
+    """The verified caller, who holds at least one of the scopes; the refusal names the first."""
+    principal = await authenticate(request)
+    if not any(scopes.holds(principal, scope) for scope in any_of):
+        scopes.require(principal, any_of[0])
+    return principal

@@ -91,6 +91,15 @@ class Database:
         async with self._writer.connect() as connection:
             yield connection
 
+    async def now_ms(self, connection: AsyncConnection) -> int:
+        """The database's clock: milliseconds since the epoch."""
+        return int((await connection.execute(text(f"SELECT {self.now}"))).scalar_one())
+
+    async def serialize(self, connection: AsyncConnection, lock: int) -> None:
+        """Let one transaction at a time past this point, among all processes. SQLite has one writer anyway."""
+        if self.dialect == "postgresql":
+            await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": lock})
+
     async def close(self) -> None:
         await self._reader.dispose()
         if self._writer is not self._reader:

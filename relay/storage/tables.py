@@ -22,6 +22,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.types import UserDefinedType
+from typing_extensions import override
 
 from registry.tables import agent_holds, agents, metadata, registrations
 
@@ -49,7 +50,8 @@ class TransactionId(UserDefinedType[int]):
 
     cache_ok = True
 
-    def get_col_spec(self, **_: Any) -> str:  # noqa: ANN401 - SQLAlchemy's signature
+    @override
+    def get_col_spec(self, **_: Any) -> str:  # noqa: ANN401
         return "xid8"
 
 

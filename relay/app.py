@@ -1,0 +1,286 @@
+"""The composition root: every part is made here, once, and handed what it needs. Reads from top to bottom."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import structlog
+from aiohttp import web
+
+from registry.credentials import Authorizations
+from registry.egress import Egress
+from registry.registrations import Declaration, Registrations
+from relay import feedback, health, provenance
+from relay.clock import Clock, SystemClock
+from relay.config import Config
+from relay.delivery.attempt import Attempts
+from relay.delivery.courier import Courier
+from relay.delivery.schedule import schedule
+from relay.delivery.settling import Settlements
+from relay.delivery.store import BreakerLimits, Deliveries
+from relay.delivery.wakeup import listen
+from relay.delivery.worker import Worker
+from relay.feedback.acceptance import Acceptance
+from relay.feedback.store import Submissions
+from relay.feedback.submitting import Submitting
+from relay.feedback.targets import Targets
+from relay.health import Health
+from relay.http import guard, problems
+from relay.http.cors import SharedOrigins
+from relay.http.cursors import Cursors
+from relay.http.limits import MAX_BODY_BYTES
+from relay.http.observation import Observation
+from relay.http.server import Runner
+from relay.identity.authentication import VERIFIER
+from relay.identity.keys import Fetched, KeySets
+from relay.identity.model import IssuerPolicy
+from relay.identity.owner_keys import OwnerKeys
+from relay.identity.owners import Owners
+from relay.identity.tokens import Verifier
+from relay.operators.agents import Agents
+from relay.provenance.recording import ClientPolicy, Recorder
+from relay.provenance.store import Tasks
+from relay.storage import schema
+from relay.storage.engine import Database
+from relay.telemetry import Metrics, configure_logging
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relay:
+    """The parts of one process, made and connected, nothing running yet."""
+
+    config: Config
+    clock: Clock
+    metrics: Metrics
+    db: Database
+    egress: Egress
+    cursors: Cursors
+    owners: Owners
+    keys: KeySets
+    registry: Registrations
+    settlements: Settlements
+    courier: Courier
+    acceptance: Acceptance
+    deliveries: Deliveries
+    worker: Worker
+
+
+@asynccontextmanager
+async def assembled(config: Config, *, clock: Clock | None = None) -> AsyncIterator[Relay]:
+    """Open the database and the egress, bring the registry in line with the configuration, and make the parts."""
+    clock = clock or SystemClock()
+    metrics = Metrics()
+    db = Database.open(config.database_url(), pool_size=config.database.pool_size)
+    try:
+        await (schema.migrate(db) if config.database.auto_migrate else schema.require_current(db))
+        owner_keys = await OwnerKeys.load(db, config.owners.pepper_file, config.owners.sealing_key_file)
+        await Agents(db).seed(_declarations(config))
+        async with Egress(config.egress_policy()) as egress:
+            yield await _make(config, clock, metrics, db, owner_keys, egress)
+    finally:
+        await db.close()
+
+
+async def _make(
+    config: Config, clock: Clock, metrics: Metrics, db: Database, owner_keys: OwnerKeys, egress: Egress
+) -> Relay:
+    limits = config.delivery
+    waits = schedule(limits.schedule)
+    registry = Registrations(db.read)
+    await registry.reload()
+    owners = Owners(db, owner_keys)
+    deliveries = Deliveries(
+        db,
+        limits.lease_seconds,
+        BreakerLimits(
+            limits.breaker.failure_ratio,
+            limits.breaker.minimum,
+            limits.breaker.window_seconds,
+            limits.breaker.open_seconds,
+        ),
+    )
+    settlements = Settlements(deliveries, registry, waits, patience_seconds=limits.lease_seconds)
+    authorizations = Authorizations(egress, relay_issuer=config.server.public_url, now=clock.unix)
+    courier = Courier(
+        Attempts(egress, authorizations, owners, clock, deadline_seconds=limits.deadline_seconds),
+        settlements,
+        registry,
+        clock,
+        metrics,
+        in_flight_per_agent=limits.in_flight_per_agent,
+        deadline_seconds=limits.deadline_seconds,
+        lease_seconds=limits.lease_seconds,
+    )
+    return Relay(
+        config=config,
+        clock=clock,
+        metrics=metrics,
+        db=db,
+        egress=egress,
+        cursors=Cursors(owner_keys.derive(b"cursors")),
+        owners=owners,
+        keys=KeySets(_issuers(config), egress, clock, observe=lambda f: metrics.jwks_fetch(_fetch_outcome(f))),
+        registry=registry,
+        settlements=settlements,
+        courier=courier,
+        acceptance=Acceptance(
+            db,
+            registry,
+            courier,
+            waits,
+            clock,
+            lease_seconds=limits.lease_seconds,
+            capacity=limits.accept_queue,
+        ),
+        deliveries=deliveries,
+        worker=Worker(deliveries, courier, settlements, registry, clock, poll_seconds=limits.poll_seconds),
+    )
+
+
+def build_app(relay: Relay) -> web.Application:
+    """The gateway's HTTP application."""
+    config = relay.config
+    origins = SharedOrigins(config.server.cors_origins)
+    observation = Observation(relay.metrics, relay.clock)
+    app = web.Application(
+        middlewares=[observation.middleware, problems.middleware, origins.middleware, guard.middleware]
+    )
+    app.on_response_prepare.append(origins.mark)
+    app[MAX_BODY_BYTES] = config.server.max_body_bytes
+    app[VERIFIER] = Verifier(_issuers(config), relay.keys, relay.clock)
+    app[health.HEALTH] = Health(relay.db, relay.keys, relay.metrics, relay.acceptance)
+
+    submissions = Submissions(relay.db)
+    targets = Targets(submissions, relay.registry)
+    app[provenance.RECORDER] = Recorder(Tasks(relay.db), relay.owners, relay.registry, _clients(config))
+    app[feedback.OWNERS] = relay.owners
+    app[feedback.CURSORS] = relay.cursors
+    app[feedback.SUBMISSIONS] = submissions
+    app[feedback.TARGETS] = targets
+    app[feedback.SUBMITTING] = Submitting(
+        relay.acceptance,
+        submissions,
+        relay.deliveries,
+        relay.courier,
+        relay.owners,
+        relay.registry,
+        targets,
+        relay.clock,
+        relay.metrics,
+    )
+    for routes in (health.routes, provenance.routes, feedback.routes):
+        app.add_routes(routes)
+    return app
+
+
+@asynccontextmanager
+async def running(relay: Relay, *, worker: bool) -> AsyncIterator[None]:
+    """The background of a process. A part that dies ends the block, so that nothing dies unnoticed."""
+    async with asyncio.TaskGroup() as group:
+        loops = [relay.settlements.run(), relay.acceptance.run(), relay.courier.run(), relay.keys.load()]
+        tasks = [group.create_task(loop) for loop in loops]
+        drainers = _drainers(relay, group) if worker else [group.create_task(_keep_registry_fresh(relay))]
+        await asyncio.sleep(0)  # let the courier open its task group before anything asks it to carry
+        try:
+            yield
+        finally:
+            for task in drainers:
+                task.cancel()
+            await relay.courier.drain(relay.config.server.shutdown_grace_seconds)
+            for task in tasks:
+                task.cancel()
+
+
+def _drainers(relay: Relay, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+    loops = [relay.worker.run()]
+    if relay.db.dialect == "postgresql":
+        loops.append(listen(relay.db.url, relay.worker.wake))
+    return [group.create_task(loop) for loop in loops]
+
+
+async def _keep_registry_fresh(relay: Relay) -> None:
+    """A gateway without a worker still follows what operators decide; a stale view is found out at the commit."""
+    while True:
+        await asyncio.sleep(relay.config.delivery.poll_seconds)
+        try:
+            await relay.registry.refresh()
+        except Exception as error:  # noqa: BLE001 - the database's absence shows elsewhere
+            log.warning("registry_not_refreshed", error=type(error).__name__)
+
+
+async def serve(config: Config, *, worker: bool) -> int:
+    """Run the gateway until it is told to stop; 0 after an orderly end."""
+    configure_logging(config.logging.level, config.logging.format)
+    stop = _stop_event()
+    async with assembled(config) as relay, running(relay, worker=worker):
+        observation = Observation(relay.metrics, relay.clock)
+        runner = Runner(
+            build_app(relay),
+            unrouted=observation.unrouted,
+            shutdown_timeout=config.server.shutdown_grace_seconds,
+        )
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, config.server.host, config.server.port).start()
+            log.info("serving", addresses=[f"{host}:{port}" for host, port, *_ in runner.addresses], worker=worker)
+            await stop.wait()
+            log.info("stopping")
+        finally:
+            await runner.cleanup()
+    return 0
+
+
+async def work(config: Config) -> int:
+    """Run a worker until it is told to stop; 0 after an orderly end."""
+    configure_logging(config.logging.level, config.logging.format)
+    stop = _stop_event()
+    async with assembled(config) as relay, running(relay, worker=True):
+        log.info("working")
+        await stop.wait()
+        log.info("stopping")
+    return 0
+
+
+def _stop_event() -> asyncio.Event:
+    stop = asyncio.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    return stop
+
+
+def _declarations(config: Config) -> list[Declaration]:
+    return [
+        Declaration(agent=a.id, name=a.name, origin=a.origin, protocol=a.protocol, credentials=a.credentials)
+        for a in config.agents
+    ]
+
+
+def _issuers(config: Config) -> list[IssuerPolicy]:
+    return [
+        IssuerPolicy(
+            issuer=i.issuer,
+            audience=i.audience,
+            algorithms=i.algorithms,
+            client_claim=i.client_claim,
+            tenant_claim=i.tenant_claim,
+            jwks_uri=i.jwks_uri,
+            token_types=i.token_types,
+        )
+        for i in config.identity.issuers
+    ]
+
+
+def _clients(config: Config) -> dict[str, ClientPolicy]:
+    return {
+        name: ClientPolicy(client.issuer, frozenset(client.agents), frozenset(client.on_behalf_of))
+        for name, client in config.identity.clients.items()
+    }
+
+
+def _fetch_outcome(fetched: Fetched) -> Literal["fetched", "failed"]:
+    return "fetched" if fetched.problem is None else "failed"

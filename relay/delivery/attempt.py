@@ -1,0 +1,201 @@
+"""One attempt: authorize, send the stored bytes, read the answer, judge it. Settles nothing itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from registry.credentials import Authorizations, CredentialFailure, Purpose
+from registry.egress import Egress, EgressFailure, Exchange
+from registry.model import Acting, Credential, Registration, choose
+from registry.protocols.catalog import ADAPTERS
+from registry.protocols.contract import (
+    Acknowledged,
+    Answer,
+    Collision,
+    NotFound,
+    OutboundRequest,
+    ProtocolAdapter,
+    Refused,
+    TryLater,
+    Unauthorized,
+)
+from relay.clock import Clock
+from relay.delivery.model import Claimed, Outcome
+from relay.delivery.schedule import retry_after_ms
+from relay.identity.owners import Owners
+from relay.redaction import excerpt
+
+NOT_FOUND_GRACE_MS = 600_000
+"""A specialist may not have ingested its own run yet: so long a 404 is no refusal."""
+
+PAUSES = frozenset({429, 503})
+"""Statuses whose Retry-After speaks of the server, not of the one request (RFC 6585, RFC 9110 section 15.6.4)."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far the attempt got, for the one who has to tell of it when it is cut off."""
+
+    started: float
+    phase: str = "authorize"
+    sent: bool = False
+
+
+class Attempts:
+    """Makes attempts. Never raises for what a specialist, an authorization server or the network does."""
+
+    def __init__(
+        self, egress: Egress, authorizations: Authorizations, owners: Owners, clock: Clock, *, deadline_seconds: float
+    ) -> None:
+        self._egress = egress
+        self._authorizations = authorizations
+        self._owners = owners
+        self._clock = clock
+        self._deadline = deadline_seconds
+
+    async def make(self, claimed: Claimed, registration: Registration, progress: Progress) -> Outcome:
+        """Try once; the deadline covers everything, a second token and reading back included."""
+        until = self._clock.monotonic() + self._deadline
+        try:
+            outcome = await self._make(claimed, registration, progress, until)
+        except CredentialFailure as failure:
+            outcome = Outcome(end="retry", reason=failure.reason, phase="authorize")
+        except EgressFailure as failure:
+            outcome = Outcome(
+                end="retry",
+                reason=failure.kind,
+                phase=failure.phase,
+                status=failure.status,
+                ambiguous=failure.ambiguous,
+                unhealthy=True,
+            )
+        elapsed = self._clock.monotonic() - progress.started
+        return replace(outcome, duration_ms=round(elapsed * 1000), registration=registration.version)
+
+    async def _make(self, claimed: Claimed, registration: Registration, progress: Progress, until: float) -> Outcome:
+        adapter = ADAPTERS.get(registration.protocol or "")
+        if adapter is None or registration.protocol != claimed.protocol:
+            return Outcome(end="retry", reason="feedback_not_supported", phase="authorize")
+        request = adapter.request_for(claimed.submission, claimed.payload)
+        headers = await self._authorize(claimed, registration, until, fresh=False)
+        progress.phase, progress.sent = "send", True
+        exchange = await self._send(registration, request, headers, until)
+        verdict = adapter.interpret(_answer(exchange), claimed.submission)
+        if isinstance(verdict, Unauthorized):
+            headers = await self._authorize(claimed, registration, until, fresh=True)
+            exchange = await self._send(registration, request, headers, until)
+            verdict = adapter.interpret(_answer(exchange), claimed.submission)
+        outcome = _judge(verdict, exchange, claimed, self._clock)
+        if isinstance(verdict, Collision):
+            outcome = await self._read_back(adapter, claimed, registration, headers, until, outcome)
+        return outcome
+
+    async def _authorize(
+        self, claimed: Claimed, registration: Registration, until: float, *, fresh: bool
+    ) -> Mapping[str, str]:
+        owner = await self._owners.by_id(claimed.owner)
+        acting = Acting(owner.kind, owner.issuer, owner.client, claimed.ran_as, owner.subject_sealed)
+        credential = choose(registration.credentials, acting)
+        if credential is None:
+            raise CredentialFailure("subject_unknown", temporary=False)
+        value = await self._authorizations.header_for(
+            credential,
+            subject=await self._subject(credential, claimed),
+            purpose=Purpose(claimed.submission, claimed.task, claimed.sha256),
+            deadline=self._left(until),
+            fresh=fresh,
+        )
+        traced = {"traceparent": claimed.trace_context} if claimed.trace_context else {}
+        return {"Authorization": value, **traced}
+
+    async def _subject(self, credential: Credential, claimed: Claimed) -> str | None:
+        return await self._owners.subject_of(claimed.owner) if credential.mode == "owner_assertion" else None
+
+    async def _send(
+        self, registration: Registration, request: OutboundRequest, headers: Mapping[str, str], until: float
+    ) -> Exchange:
+        return await self._egress.exchange(
+            request.method,
+            registration.origin + request.path,
+            headers={**request.headers, **headers},
+            body=request.body,
+            deadline=self._left(until),
+            max_answer_bytes=request.max_answer_bytes,
+        )
+
+    async def _read_back(
+        self,
+        adapter: ProtocolAdapter,
+        claimed: Claimed,
+        registration: Registration,
+        headers: Mapping[str, str],
+        until: float,
+        outcome: Outcome,
+    ) -> Outcome:
+        """A 409 that proves nothing by itself: look at what the specialist holds. Only a 201 ever saves."""
+        request = adapter.read_back()
+        if request is None:
+            return replace(outcome, end="conflict", reason="conflict")
+        try:
+            exchange = await self._send(registration, request, headers, until)
+        except EgressFailure as failure:
+            return replace(outcome, reason=f"conflict_not_read_back:{failure.kind}")
+        found = adapter.find(_answer(exchange), claimed.rated)
+        match found:
+            case "different":
+                return replace(outcome, end="conflict", reason="conflict")
+            case "absent" if self._is_past_grace(claimed):
+                return replace(outcome, end="rejected", reason="conflict_but_absent")
+            case "absent" | "same" | "out_of_window" | "unreadable":
+                return replace(outcome, reason=f"conflict_but_{found}")
+            case _:
+                assert_never(found)
+
+    def _is_past_grace(self, claimed: Claimed) -> bool:
+        return _window_age_ms(claimed, self._clock) > NOT_FOUND_GRACE_MS
+
+    def _left(self, until: float) -> float:
+        return max(until - self._clock.monotonic(), 0.001)
+
+
+def _window_age_ms(claimed: Claimed, clock: Clock) -> float:
+    return claimed.window_ms + (clock.monotonic() - claimed.claimed_at) * 1000
+
+
+def _answer(exchange: Exchange) -> Answer:
+    return Answer(exchange.status, exchange.headers, exchange.body, complete=exchange.complete)
+
+
+def _judge(
+    verdict: Acknowledged | Refused | Unauthorized | NotFound | Collision | TryLater,
+    exchange: Exchange,
+    claimed: Claimed,
+    clock: Clock,
+) -> Outcome:
+    """The adapter's verdict as an outcome; what depends on time (the grace of a 404, Retry-After) is decided here."""
+    seen = Outcome(end="retry", status=exchange.status, phase="body", excerpt=excerpt(exchange.body))
+    match verdict:
+        case Acknowledged():
+            return replace(seen, end="saved", excerpt=None)
+        case Refused(reason):
+            return replace(seen, end="rejected", reason=reason)
+        case Unauthorized():
+            return replace(seen, reason="unauthorized")
+        case NotFound():
+            past = _window_age_ms(claimed, clock) > NOT_FOUND_GRACE_MS
+            return replace(seen, end="rejected" if past else "retry", reason="not_found")
+        case Collision():
+            return replace(seen, reason="conflict")
+        case TryLater(reason, header):
+            floor = retry_after_ms(header, now=clock.unix())
+            pauses = floor > 0 and exchange.status in PAUSES
+            return replace(
+                seen,
+                reason=reason,
+                retry_after_ms=floor,
+                pauses_agent=pauses,
+                unhealthy=reason != "task_not_finished",
+                ambiguous=exchange.status >= 500 or 200 <= exchange.status < 300,  # noqa: PLR2004 - classes of status
+            )
+        case _:
+            assert_never(verdict)

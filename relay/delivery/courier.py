@@ -1,0 +1,177 @@
+"""Carries claimed deliveries: bounded in flight per agent, each settled whatever happens, given back at a shutdown."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+
+import structlog
+
+from registry.model import AgentId, Registration
+from registry.registrations import Registrations
+from relay.clock import Clock
+from relay.delivery.attempt import Attempts, Progress
+from relay.delivery.model import Claim, Claimed, DeliveryId, Outcome, Settled, Settlement
+from relay.delivery.settling import Settlements
+from relay.redaction import outline
+from relay.telemetry import Metrics
+
+log = structlog.get_logger(__name__)
+
+LEASE_MARGIN_SECONDS = 2.0
+"""What must be left of a lease beyond the deadline, for the settle."""
+
+
+class Courier:
+    """Makes attempts in the background. One for each process."""
+
+    def __init__(
+        self,
+        attempts: Attempts,
+        settlements: Settlements,
+        registry: Registrations,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        in_flight_per_agent: int,
+        deadline_seconds: float,
+        lease_seconds: float,
+    ) -> None:
+        self._attempts = attempts
+        self._settlements = settlements
+        self._registry = registry
+        self._clock = clock
+        self._metrics = metrics
+        self._most = in_flight_per_agent
+        self._patience = lease_seconds - deadline_seconds - LEASE_MARGIN_SECONDS
+        self._in_flight: Counter[AgentId] = Counter()
+        self._group: asyncio.TaskGroup | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._scopes: set[asyncio.Timeout] = set()
+        self._waiting: dict[DeliveryId, list[asyncio.Future[None]]] = {}
+        self._on_done: list[Callable[[], None]] = []
+
+    async def run(self) -> None:
+        """Be ready to carry, for ever; cancelled after `drain`."""
+        async with asyncio.TaskGroup() as self._group:
+            await asyncio.get_running_loop().create_future()
+
+    def on_done(self, callback: Callable[[], None]) -> None:
+        """Have ``callback`` called whenever a slot becomes free."""
+        self._on_done.append(callback)
+
+    def free(self, agents: Collection[AgentId]) -> dict[AgentId, int]:
+        """How many more deliveries may go out now, for each agent."""
+        return {agent: self._most - self._in_flight[agent] for agent in agents}
+
+    def reserve(self, agent: AgentId, most: int) -> int:
+        """Take up to ``most`` slots ahead of a claim; those not used are given back with `unreserve`."""
+        taken = min(most, self._most - self._in_flight[agent])
+        self._in_flight[agent] += taken
+        return taken
+
+    def unreserve(self, agent: AgentId, slots: int) -> None:
+        self._in_flight[agent] -= slots
+
+    def expect(self, delivery: DeliveryId) -> asyncio.Future[None]:
+        """A future that is done once this process has settled an attempt at the delivery."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(delivery, []).append(future)
+        future.add_done_callback(lambda _: self._forget(delivery, future))
+        return future
+
+    def _forget(self, delivery: DeliveryId, future: asyncio.Future[None]) -> None:
+        waiting = self._waiting.get(delivery, [])
+        if future in waiting:
+            waiting.remove(future)
+        if not waiting:
+            self._waiting.pop(delivery, None)
+
+    def carry(self, deliveries: Sequence[Claimed], *, reserved: bool = False) -> None:
+        """Start an attempt at each. ``reserved``: their slots were taken before."""
+        for claimed in deliveries:
+            if not reserved:
+                self._in_flight[claimed.claim.agent] += 1
+            task = self._running_group().create_task(self._carry(claimed))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _running_group(self) -> asyncio.TaskGroup:
+        if self._group is None:
+            raise RuntimeError("the courier is not running")
+        return self._group
+
+    async def drain(self, grace_seconds: float) -> None:
+        """Let attempts under way finish; what has not by then is given back, with what is known of it logged."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=grace_seconds)
+        for scope in self._scopes:
+            scope.reschedule(asyncio.get_running_loop().time())
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _carry(self, claimed: Claimed) -> None:
+        claim = claimed.claim
+        try:
+            outcome = await self._outcome(claimed)
+            settled = await self._settlements.settle(Settlement(claim, outcome))
+        except Exception as error:  # noqa: BLE001 - the lease ends and the attempt is made again
+            log.error("attempt_not_settled", submission=claimed.submission, agent=claim.agent, **outline(error))
+        else:
+            self._tell(claimed, outcome, settled)
+        finally:
+            self._release(claim)
+
+    def _release(self, claim: Claim) -> None:
+        self._in_flight[claim.agent] -= 1
+        for future in list(self._waiting.get(claim.delivery, [])):
+            if not future.done():
+                future.set_result(None)
+        for callback in self._on_done:
+            callback()
+
+    async def _outcome(self, claimed: Claimed) -> Outcome:
+        registration = self._registration(claimed)
+        if registration is None or self._clock.monotonic() - claimed.claimed_at > self._patience:
+            return Outcome(end="released")
+        progress = Progress(self._clock.monotonic())
+        scope = asyncio.timeout(None)
+        try:
+            async with scope:
+                self._scopes.add(scope)
+                return await self._attempts.make(claimed, registration, progress)
+        except Exception as error:  # noqa: BLE001 - a fault of ours must not lose the delivery
+            if not scope.expired():
+                log.error("attempt_failed", submission=claimed.submission, agent=claimed.claim.agent, **outline(error))
+                return Outcome(end="retry", reason="internal_error", phase=progress.phase, ambiguous=progress.sent)
+        finally:
+            self._scopes.discard(scope)
+        # A shutdown. What may have been received is told; the claim is given back either way.
+        elapsed = round((self._clock.monotonic() - progress.started) * 1000)
+        phase = progress.phase if progress.sent else None
+        return Outcome(end="released", reason="shutdown", phase=phase, ambiguous=progress.sent, duration_ms=elapsed)
+
+    def _registration(self, claimed: Claimed) -> Registration | None:
+        """What is approved at this moment; None: the delivery has to wait for an operator after all."""
+        claim = claimed.claim
+        agent = self._registry.snapshot.get(claim.agent)
+        if agent is None or agent.is_held(claim.tenant, claim.pinned):
+            return None
+        return agent.approved
+
+    def _tell(self, claimed: Claimed, outcome: Outcome, settled: Settled) -> None:
+        claim = claimed.claim
+        self._metrics.attempt(agent=claim.agent, outcome=outcome.end, seconds=outcome.duration_ms / 1000)
+        log.info(
+            "attempt",
+            submission=claimed.submission,
+            agent=claim.agent,
+            number=claim.number,
+            cause=claim.cause,
+            outcome=outcome.end,
+            state=settled.state,
+            reason=outcome.reason,
+            status=outcome.status,
+            phase=outcome.phase,
+            ambiguous=outcome.ambiguous,
+            duration_ms=outcome.duration_ms,
+        )

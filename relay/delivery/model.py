@@ -1,0 +1,113 @@
+"""The states of a delivery, what a claim holds, and what came of an attempt. Pure."""
+
+from dataclasses import dataclass, field
+from typing import Literal, NewType
+
+from registry.model import AgentId, RanAs, Version
+from registry.protocols.contract import Rated, Rating
+from relay.identity.model import OwnerId
+
+DeliveryId = NewType("DeliveryId", int)
+
+State = Literal["pending", "sending", "saved", "rejected", "conflict", "exhausted", "held", "needs_owner", "abandoned"]
+FINAL: frozenset[State] = frozenset({"saved", "rejected", "conflict", "exhausted", "abandoned"})
+
+Resting = Literal["pending", "held", "needs_owner"]
+"""Where a delivery waits: for its time, for an operator, or for its owner."""
+
+Cause = Literal["accept", "schedule", "repeat", "retry"]
+"""Why an attempt is made. The first two advance the schedule; the others are the owner's, and do not."""
+
+SCHEDULED: frozenset[Cause] = frozenset({"accept", "schedule"})
+
+End = Literal["saved", "rejected", "conflict", "retry", "lost", "released"]
+"""What an attempt ended in. ``lost``: its lease ran out without a word. ``released``: it was given back unsent, or cut
+off by a shutdown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The right to settle one delivery. ``token`` fences it: a settle under another token changes nothing.
+
+    ``position`` counts the scheduled attempts of this window, this one included. ``pinned`` is the version of the
+    agent's registration that the task was recorded under.
+    """
+
+    delivery: DeliveryId
+    token: str = field(repr=False)
+    number: int
+    cause: Cause
+    position: int
+    agent: AgentId
+    tenant: str
+    pinned: Version
+
+    @property
+    def advances(self) -> bool:
+        return self.cause in SCHEDULED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """A delivery that this process may attempt until its lease ends, with all that an attempt needs.
+
+    ``window_ms`` is the age of the schedule's window at the claim. ``claimed_at`` is on the monotonic clock, read
+    before the claim was asked for, so that a slow database never makes a lease look longer than it is.
+    """
+
+    claim: Claim
+    window_ms: int
+    claimed_at: float
+    owner: OwnerId
+    submission: str
+    task: str
+    rating: Rating
+    comment: str | None = field(repr=False)
+    payload: bytes = field(repr=False)
+    sha256: str
+    ran_as: RanAs
+    protocol: str
+    trace_context: str | None
+
+    @property
+    def rated(self) -> Rated:
+        return Rated(self.submission, self.task, self.rating, self.comment)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of one attempt, before the schedule and the registry have their say.
+
+    ``phase`` is how far the exchange got (None: nothing was sent and nothing is logged). ``retry_after_ms`` is the
+    specialist's floor. ``pauses_agent`` says that the floor is the agent's, not this submission's alone.
+    ``unhealthy`` counts against the agent's breaker.
+    """
+
+    end: End
+    reason: str | None = None
+    status: int | None = None
+    phase: str | None = None
+    ambiguous: bool = False
+    excerpt: str | None = field(default=None, repr=False)
+    duration_ms: int = 0
+    registration: Version | None = None
+    retry_after_ms: int = 0
+    pauses_agent: bool = False
+    unhealthy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """One outcome under the claim that it came from."""
+
+    claim: Claim
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What a settle did: the state that the delivery took; None: it changed nothing, since the claim was not valid any
+    more.
+    """
+
+    state: State | None

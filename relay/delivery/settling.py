@@ -1,0 +1,111 @@
+"""From an outcome to what is written: the schedule and the registry have their say; outcomes are written in groups."""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import structlog
+from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+from registry.model import Agent, Snapshot, Version
+from registry.registrations import Registrations
+from relay.delivery.model import Claim, Outcome, Resting, Settled, Settlement
+from relay.delivery.schedule import Schedule
+from relay.delivery.store import OWNER_GAP_MS, Deliveries
+from relay.storage.group_commit import GroupCommit
+
+log = structlog.get_logger(__name__)
+
+MOST_JUDGEMENTS = 10
+"""How often a settle may find the registry changed under it before that is an error."""
+
+
+class StaleRegistryError(RuntimeError):
+    """The registry kept changing while one outcome was written."""
+
+
+class Settlements:
+    """Writes what came of attempts, many at a time."""
+
+    def __init__(
+        self, deliveries: Deliveries, registry: Registrations, schedule: Schedule, *, patience_seconds: float
+    ) -> None:
+        self._deliveries = deliveries
+        self._registry = registry
+        self._schedule = schedule
+        self._patience = patience_seconds
+        # Acknowledgements must never be turned away: no capacity.
+        self._group: GroupCommit[Settlement, Settled | None] = GroupCommit(self._write, _keys, capacity=2**31)
+
+    async def run(self) -> None:
+        await self._group.run()
+
+    async def settle(self, settlement: Settlement) -> Settled:
+        """Write one outcome; returns after the commit. A database that is away is waited for, within patience: the
+        lease of an outcome that never gets written ends, and the attempt is made again.
+        """
+        async for attempt in AsyncRetrying(
+            retry=retry_if_exception(lambda error: not isinstance(error, StaleRegistryError)),
+            wait=wait_random_exponential(0.05, max=2),
+            stop=stop_after_delay(self._patience),
+            reraise=True,
+        ):
+            with attempt:
+                return await self._settle(settlement)
+        raise AssertionError("unreachable: the last error is raised again")
+
+    async def _settle(self, settlement: Settlement) -> Settled:
+        for _ in range(MOST_JUDGEMENTS):
+            settled = await self._group.submit(settlement)
+            if settled is not None:
+                return settled
+            await self._registry.reload()
+        raise StaleRegistryError(f"the registration of {settlement.claim.agent} keeps changing")
+
+    async def _write(self, batch: Sequence[Settlement]) -> Sequence[Settled | None]:
+        snapshot = self._registry.snapshot
+        rows = [_row(n, s.claim, s.outcome, snapshot, self._schedule) for n, s in enumerate(batch)]
+        return [Settled(r.state) if r.accepted else None for r in await self._deliveries.settle(rows)]
+
+
+def _keys(settlement: Settlement) -> Iterable[Hashable]:
+    return (settlement.claim.delivery,)
+
+
+def resting(agent: Agent | None, tenant: str, pinned: Version) -> Resting:
+    """Where a delivery waits as the registry stands. (A mode that needs its owner present joins here.)"""
+    return "held" if agent is None or agent.is_held(tenant, pinned) else "pending"
+
+
+def _row(n: int, claim: Claim, outcome: Outcome, snapshot: Snapshot, schedule: Schedule) -> Mapping[str, Any]:
+    agent = snapshot.get(claim.agent)
+    goes_back = outcome.end in {"retry", "lost"}
+    return {
+        "n": n,
+        "delivery": claim.delivery,
+        "token": claim.token,
+        "agent": claim.agent,
+        "revision": agent.revision if agent else -1,
+        "resting": resting(agent, claim.tenant, claim.pinned),
+        "outcome": outcome.end,
+        "number": claim.number,
+        "cause": claim.cause,
+        "version": outcome.registration,
+        "duration_ms": outcome.duration_ms,
+        "phase": outcome.phase,
+        "status": outcome.status,
+        "reason": outcome.reason,
+        "ambiguous": outcome.ambiguous,
+        "excerpt": outcome.excerpt,
+        "exhausted": goes_back and claim.advances and schedule.is_used_up(claim.position),
+        "advances": claim.advances,
+        "wait_ms": _wait_ms(claim, outcome, schedule),
+        "floor_ms": outcome.retry_after_ms,
+        "pause_ms": outcome.retry_after_ms if outcome.pauses_agent else 0,
+        "unhealthy": outcome.unhealthy,
+    }
+
+
+def _wait_ms(claim: Claim, outcome: Outcome, schedule: Schedule) -> int:
+    """The schedule's wait, or the specialist's floor where that is longer, spread so that not all come back at once."""
+    wait = schedule.wait_ms(claim.position) if claim.advances else OWNER_GAP_MS
+    return max(wait, schedule.spread_ms(outcome.retry_after_ms))

@@ -1,0 +1,280 @@
+"""The outbox in the database: claims, settles, expired leases."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import RowMapping, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from registry.model import AgentId, Snapshot
+from relay.delivery import statements
+from relay.delivery.model import Cause, Claim, Claimed, DeliveryId, Outcome, Settlement, State
+from relay.storage.engine import Database
+from relay.storage.records import dumps, recordset
+
+OWNER_GAP_MS = 5_000
+"""The least time between two attempts at one delivery that its owner asks for."""
+
+CHANGED: Mapping[str, Any] = {
+    "id": "bigint",
+    "submission": "bigint",
+    "tenant": "text",
+    "owner": "bigint",
+    "state": "text",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerLimits:
+    """When an agent's breaker opens, in the units of the configuration."""
+
+    failure_ratio: float
+    minimum: int
+    window_seconds: float
+    open_seconds: float
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "ratio": self.failure_ratio,
+            "minimum": self.minimum,
+            "window_ms": round(self.window_seconds * 1000),
+            "open_ms": round(self.open_seconds * 1000),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SettledRow:
+    """``accepted`` is false where the registry has changed since the outcome was judged: judge again."""
+
+    accepted: bool
+    state: State | None
+
+
+class Deliveries:
+    """The deliveries of every submission."""
+
+    def __init__(self, db: Database, lease_seconds: float, breaker: BreakerLimits) -> None:
+        self._db = db
+        self._lease_ms = round(lease_seconds * 1000)
+        self._breaker = breaker
+        self._statements = _Statements(db)
+
+    async def claim_due(self, slots: Mapping[AgentId, int], snapshot: Snapshot, claimed_at: float) -> list[Claimed]:
+        """Claim what is due, at most ``slots`` per agent, the longest due first."""
+        rows = [
+            {"agent": agent, "free": free, "revision": snapshot[agent].revision}
+            for agent, free in slots.items()
+            if free > 0 and snapshot[agent].approved
+        ]
+        if not rows:
+            return []
+        parameters = {"slots": dumps(rows), "token": _token(), "lease_ms": self._lease_ms}
+        if self._db.dialect == "postgresql":
+            async with self._db.statement() as connection:
+                taken = await connection.execute(text(self._statements.claim), parameters)
+                return [_claimed(row, claimed_at) for row in taken.mappings()]
+        return await self._claim_sqlite(parameters, claimed_at)
+
+    async def _claim_sqlite(self, parameters: dict[str, Any], claimed_at: float) -> list[Claimed]:
+        sql = self._statements
+        async with self._db.read() as connection:
+            # Looking first keeps an idle worker from taking the write lock at every poll.
+            if not (await connection.execute(text(sql.any_due), {"slots": parameters["slots"]})).scalar():
+                return []
+        async with self._db.write() as connection:
+            probes = (await connection.execute(text(sql.probe), parameters)).mappings().all()
+            able = await connection.execute(text(sql.able), {**parameters, "probes": dumps(map(dict, probes))})
+            due: list[int] = []
+            for agent, free in able.all():
+                found = await connection.execute(text(sql.due), {"agent": agent, "free": free})
+                due += found.scalars()
+            if not due:
+                return []
+            await connection.execute(text(sql.take), {**parameters, "due": str(due)})
+            return await self._read_claimed(connection, parameters["token"], claimed_at)
+
+    async def claim_one(self, delivery: DeliveryId, cause: Cause, revision: int, claimed_at: float) -> Claimed | None:
+        """Claim one pending delivery because its owner asks. None: a floor, a breaker, a hold, or another claim stands
+        in the way, or the last such attempt was just now.
+        """
+        parameters = {
+            "id": delivery,
+            "cause": cause,
+            "revision": revision,
+            "token": _token(),
+            "lease_ms": self._lease_ms,
+            "owner_gap_ms": OWNER_GAP_MS,
+        }
+        async with self._db.write() as connection:
+            if not (await connection.execute(text(self._statements.take_one), parameters)).all():
+                return None
+            claimed = await self._read_claimed(connection, parameters["token"], claimed_at)
+        return claimed[0]
+
+    async def _read_claimed(self, connection: AsyncConnection, token: object, claimed_at: float) -> list[Claimed]:
+        rows = await connection.execute(text(self._statements.claimed_by), {"token": token})
+        return [_claimed(row, claimed_at) for row in rows.mappings()]
+
+    async def reopen(self, delivery: DeliveryId, resting: State, revision: int) -> bool:
+        """Start a new window for a rejected or exhausted delivery. False: it is in another state, or the registry has
+        changed since ``revision``.
+        """
+        async with self._db.write() as connection:
+            found = await connection.execute(
+                text(self._statements.reopen), {"id": delivery, "resting": resting, "revision": revision}
+            )
+            rows = [dict(row) for row in found.mappings()]
+            if rows:
+                await connection.execute(text(self._statements.tell), {"changed": dumps(rows)})
+        return bool(rows)
+
+    async def expired(self) -> list[Settlement]:
+        """Claims whose lease has run out, as settlements that say so."""
+        async with self._db.read() as connection:
+            rows = (await connection.execute(text(self._statements.expired))).mappings().all()
+        return [
+            Settlement(
+                _claim(row),
+                Outcome(
+                    end="lost",
+                    reason="lease_expired",
+                    phase="unknown",
+                    ambiguous=True,
+                    duration_ms=row["age_ms"],
+                ),
+            )
+            for row in rows
+        ]
+
+    async def settle(self, rows: Sequence[Mapping[str, Any]]) -> list[SettledRow]:
+        """Write outcomes (`relay.delivery.statements.OUTCOMES`), no delivery twice: attempt, state, event and breaker
+        in one transaction.
+        """
+        parameters = {"outcomes": dumps(rows), **self._breaker.parameters()}
+        if self._db.dialect == "postgresql":
+            async with self._db.statement() as connection:
+                found = await connection.execute(text(self._statements.settle), parameters)
+                return [SettledRow(row.accepted, row.state) for row in found]
+        return await self._settle_sqlite(rows, parameters)
+
+    async def _settle_sqlite(
+        self, rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
+    ) -> list[SettledRow]:
+        sql = self._statements
+        async with self._db.write() as connection:
+            found = await connection.execute(text(sql.fresh), {"outcomes": parameters["outcomes"]})
+            fresh = {(row.id, row.revision) for row in found}
+            accepted = [r for r in rows if r["outcome"] == "saved" or (r["agent"], r["revision"]) in fresh]
+            both = {"accepted": dumps(accepted)}
+            changed = [dict(row) for row in (await connection.execute(text(sql.change), both)).mappings()]
+            both["changed"] = dumps(changed)
+            await connection.execute(text(sql.log), both)
+            await connection.execute(text(sql.tell), {"changed": both["changed"]})
+            await connection.execute(text(sql.breakers), {"accepted": both["accepted"], **self._breaker.parameters()})
+        states = {row["id"]: row["state"] for row in changed}
+        kept = {r["n"] for r in accepted}
+        return [SettledRow(r["n"] in kept, states.get(r["delivery"])) for r in rows]
+
+
+class _Statements:
+    """The statements of one dialect, put together once."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        greatest = "GREATEST" if db.dialect == "postgresql" else "max"
+        self.reopen = self._fill(statements.REOPEN)
+        self.expired = self._fill(statements.EXPIRED)
+        self.take_one = self._fill(statements.TAKE_ONE)
+        claimed = "(SELECT * FROM deliveries WHERE state = 'sending' AND claim_token = :token)"
+        self.claimed_by = self._fill(statements.CLAIMED, taken=claimed)
+        slots = recordset(db.dialect, "slots", statements.SLOTS)
+        breakers = self._fill(statements.BREAKERS, restart=statements.RESTART, greatest=greatest)
+        self.tell = self._fill(statements.TELL, changed=recordset(db.dialect, "changed", CHANGED))
+        if db.dialect == "postgresql":
+            self.claim = self._claim(slots)
+            self.settle = self._settle(greatest, breakers)
+            return
+        self.any_due = self._fill(
+            f"SELECT EXISTS (SELECT 1 FROM {slots} AS s JOIN deliveries d ON d.agent = s.agent"
+            " WHERE d.state = 'pending' AND d.due_at <= {now})"
+        )
+        self.probe = self._fill(statements.PROBE, slots=slots)
+        probes = recordset(db.dialect, "probes", {"agent": "text"})
+        self.able = self._fill(statements.ABLE, slots=slots, probes=probes)
+        self.due = self._fill(statements.DUE, agent=":agent", free=":free")
+        self.take = self._fill(statements.TAKE, due="SELECT value FROM json_each(:due)")
+        self.fresh = self._fill(
+            statements.FRESH, outcomes=recordset(db.dialect, "outcomes", {"agent": "text", "revision": "bigint"})
+        )
+        accepted = recordset(db.dialect, "accepted", statements.OUTCOMES)
+        changed = recordset(db.dialect, "changed", CHANGED)
+        self.change = self._fill(statements.CHANGE, accepted=accepted, greatest=greatest)
+        self.log = self._fill(statements.LOG, accepted=accepted, changed=changed)
+        self.breakers = breakers.replace("{accepted}", accepted)
+
+    def _fill(self, statement: str, **parts: str) -> str:
+        for name, part in {**parts, "now": self._db.now}.items():
+            statement = statement.replace("{" + name + "}", part)
+        return statement
+
+    def _claim(self, slots: str) -> str:
+        due = self._fill(statements.DUE, agent="able.agent", free="able.free")
+        return f"""WITH
+            probes AS ({self._fill(statements.PROBE, slots=slots)}),
+            able AS MATERIALIZED ({self._fill(statements.ABLE, slots=slots, probes="probes")}),
+            due AS MATERIALIZED (
+                SELECT x.id FROM able CROSS JOIN LATERAL ({due} FOR UPDATE OF d SKIP LOCKED) AS x),
+            taken AS ({self._fill(statements.TAKE, due="SELECT id FROM due")})
+            {self._fill(statements.CLAIMED, taken="taken")}"""
+
+    def _settle(self, greatest: str, breakers: str) -> str:
+        outcomes = recordset(self._db.dialect, "outcomes", statements.OUTCOMES)
+        return f"""WITH
+            outcomes AS MATERIALIZED (SELECT * FROM {outcomes} AS r),
+            fresh AS MATERIALIZED ({self._fill(statements.FRESH, outcomes="outcomes")} FOR SHARE OF a),
+            accepted AS MATERIALIZED (
+                SELECT o.* FROM outcomes o WHERE o.outcome = 'saved'
+                    OR (o.agent, o.revision) IN (SELECT id, revision FROM fresh)),
+            changed AS ({self._fill(statements.CHANGE, accepted="accepted", greatest=greatest)}),
+            logged AS ({self._fill(statements.LOG, accepted="accepted", changed="changed")}),
+            told AS ({self._fill(statements.TELL, changed="changed")}),
+            weighed AS ({breakers.replace("{accepted}", "accepted")})
+            SELECT a.n IS NOT NULL AS accepted, c.state FROM outcomes o
+            LEFT JOIN accepted a ON a.n = o.n LEFT JOIN changed c ON c.id = o.delivery ORDER BY o.n"""
+
+
+def _token() -> str:
+    return uuid.uuid4().hex
+
+
+def _claim(row: RowMapping) -> Claim:
+    return Claim(
+        delivery=row["id"],
+        token=row["token"],
+        number=row["number"],
+        cause=row["cause"],
+        position=row["position"],
+        agent=row["agent"],
+        tenant=row["tenant"],
+        pinned=row["pinned"],
+    )
+
+
+def _claimed(row: RowMapping, claimed_at: float) -> Claimed:
+    return Claimed(
+        claim=_claim(row),
+        window_ms=row["window_ms"],
+        claimed_at=claimed_at,
+        owner=row["owner"],
+        submission=row["submission"],
+        task=row["task"],
+        rating=row["rating"],
+        comment=row["comment"],
+        payload=bytes(row["payload"]),
+        sha256=row["sha256"],
+        ran_as=row["ran_as"],
+        protocol=row["protocol"],
+        trace_context=row["trace_context"],
+    )

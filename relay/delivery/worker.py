@@ -1,0 +1,81 @@
+"""The background worker: finds what is due, lets the courier carry it, and picks up what a dead process left."""
+
+import asyncio
+from contextlib import suppress
+
+import structlog
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from tenacity import RetryCallState, Retrying, wait_random_exponential
+
+from registry.registrations import Registrations
+from relay.clock import Clock
+from relay.delivery.courier import Courier
+from relay.delivery.settling import Settlements
+from relay.delivery.store import Deliveries
+from relay.redaction import outline
+
+log = structlog.get_logger(__name__)
+
+
+class Worker:
+    """Drains the outbox until it is stopped. Any number of them run side by side on PostgreSQL."""
+
+    def __init__(
+        self,
+        deliveries: Deliveries,
+        courier: Courier,
+        settlements: Settlements,
+        registry: Registrations,
+        clock: Clock,
+        *,
+        poll_seconds: float,
+    ) -> None:
+        self._deliveries = deliveries
+        self._courier = courier
+        self._settlements = settlements
+        self._registry = registry
+        self._clock = clock
+        self._poll = poll_seconds
+        self._wake = asyncio.Event()
+        courier.on_done(self.wake)
+
+    def wake(self) -> None:
+        """Look now instead of at the next poll."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Work for ever. A database that is away is waited for, with growing pauses."""
+        failures = 0
+        while True:
+            self._wake.clear()
+            try:
+                await self.work_once()
+                failures = 0
+            except (DBAPIError, PoolTimeoutError, OSError) as error:
+                failures += 1
+                log.warning("database_unavailable", failures=failures, **outline(error))
+                await asyncio.sleep(_pause(failures))
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._poll):
+                    await self._wake.wait()
+
+    async def work_once(self) -> int:
+        """One round: refresh the registry, bury lost claims, claim what is due. How many were claimed."""
+        await self._registry.refresh()
+        for lost in await self._deliveries.expired():
+            settled = await self._settlements.settle(lost)
+            if settled.state is not None:
+                log.warning("claim_lost", agent=lost.claim.agent, number=lost.claim.number, state=settled.state)
+        snapshot = self._registry.snapshot
+        before = self._clock.monotonic()
+        claimed = await self._deliveries.claim_due(self._courier.free(snapshot.keys()), snapshot, before)
+        self._courier.carry(claimed)
+        return len(claimed)
+
+
+def _pause(failures: int) -> float:
+    state = RetryCallState(Retrying(), None, (), {})
+    state.attempt_number = failures
+    return wait_random_exponential(multiplier=0.2, max=5)(state)

@@ -1,0 +1,141 @@
+"""``/api/feedback`` and the targets of answers and conversations."""
+
+from typing import Annotated, Final
+
+from aiohttp import web
+from msgspec import Meta
+
+from relay.delivery.model import State
+from relay.feedback.refusals import refuse
+from relay.feedback.store import Filter, Submissions
+from relay.feedback.submitting import Answered, Submitting
+from relay.feedback.targets import Targets
+from relay.feedback.wire import FeedbackBody, SubmissionPage, TargetsPage, shown
+from relay.http.answers import json_answer
+from relay.http.bodies import read_json
+from relay.http.cursors import Cursors, scope_of
+from relay.http.identifiers import path_identifier
+from relay.http.limits import MAX_BODY_BYTES
+from relay.http.observation import TRACE
+from relay.http.parameters import NoParameters, Page, read_query, segment
+from relay.http.preferences import Preference, read_preference
+from relay.identity.authentication import authorize, authorize_any
+from relay.identity.model import Owner, Principal
+from relay.identity.owners import Owners
+
+SUBMITTING: Final = web.AppKey("submitting", Submitting)
+SUBMISSIONS: Final = web.AppKey("submissions", Submissions)
+TARGETS: Final = web.AppKey("targets", Targets)
+OWNERS: Final = web.AppKey("owners", Owners)
+CURSORS: Final = web.AppKey("cursors", Cursors)
+
+routes = web.RouteTableDef()
+
+FilterText = Annotated[str, Meta(min_length=1, max_length=256)]
+
+
+class FeedbackQuery(Page, frozen=True, rename="camel"):
+    """Which of the own submissions to list."""
+
+    state: State | None = None
+    agent: FilterText | None = None
+    task_id: FilterText | None = None
+
+
+@routes.post("/api/feedback", name="submit_feedback")
+async def submit(request: web.Request) -> web.Response:
+    """Rate one specialist task; the answer waits for the acknowledgement as ``Prefer`` says."""
+    principal = await authorize(request, "feedback:write")
+    read_query(request, NoParameters)
+    preference = read_preference(request)
+    body = await read_json(request, FeedbackBody, max_bytes=request.app[MAX_BODY_BYTES])
+    answered = await request.app[SUBMITTING].submit(
+        principal, body.offer(), wait=preference.wait, trace_context=request[TRACE].traceparent
+    )
+    return _answer(answered, preference)
+
+
+@routes.post(f"/api/feedback/{segment('id')}/retry", name="retry_feedback")
+async def retry(request: web.Request) -> web.Response:
+    """Try a submission again, with the same UUID and bytes."""
+    principal = await authorize(request, "feedback:write")
+    read_query(request, NoParameters)
+    preference = read_preference(request)
+    owner = await _owner(request, principal)
+    if owner is None:
+        raise refuse("submission_not_found")
+    answered = await request.app[SUBMITTING].retry(owner.id, _submission_id(request), wait=preference.wait)
+    return _answer(answered, preference)
+
+
+@routes.get("/api/feedback", name="list_feedback")
+async def page(request: web.Request) -> web.Response:
+    """The caller's own submissions, newest first."""
+    principal = await authorize(request, "feedback:read")
+    query = read_query(request, FeedbackQuery)
+    owner = await _owner(request, principal)
+    scope = scope_of(owner.key if owner else "", "feedback", query.state, query.agent, query.task_id)
+    before = _position(request, scope, query.cursor)
+    if owner is None:
+        return json_answer(SubmissionPage(items=[], next=None))
+    wanted = Filter(query.state, query.agent, query.task_id)
+    found = await request.app[SUBMISSIONS].page(owner.id, wanted, before=before, most=query.limit + 1)
+    items = found[: query.limit]
+    following = request.app[CURSORS].issue(scope, [items[-1].seq]) if len(found) > query.limit else None
+    return json_answer(SubmissionPage(items=[shown(s) for s in items], next=following))
+
+
+@routes.get(f"/api/feedback/{segment('id')}", name="show_feedback")
+async def show(request: web.Request) -> web.Response:
+    """One of the caller's own submissions."""
+    principal = await authorize(request, "feedback:read")
+    read_query(request, NoParameters)
+    owner = await _owner(request, principal)
+    found = None if owner is None else await request.app[SUBMISSIONS].find(owner.id, _submission_id(request))
+    if found is None:
+        raise refuse("submission_not_found")
+    return json_answer(shown(found))
+
+
+@routes.get(f"/api/answers/{segment('answerId')}/targets", name="answer_targets")
+async def answer_targets(request: web.Request) -> web.Response:
+    """The specialists behind one answer."""
+    principal = await authorize_any(request, "feedback:read", "provenance:write")
+    read_query(request, NoParameters)
+    answer = path_identifier(request, "answerId")
+    return json_answer(await request.app[TARGETS].of_answer(await _owner(request, principal), answer))
+
+
+@routes.get(f"/api/conversations/{segment('conversationId')}/targets", name="conversation_targets")
+async def conversation_targets(request: web.Request) -> web.Response:
+    """The specialists behind every answer of a conversation, oldest answer first."""
+    principal = await authorize_any(request, "feedback:read", "provenance:write")
+    query = read_query(request, Page)
+    conversation = path_identifier(request, "conversationId")
+    owner = await _owner(request, principal)
+    scope = scope_of(owner.key if owner else "", "conversation", conversation)
+    after = _position(request, scope, query.cursor)
+    items, last = await request.app[TARGETS].of_conversation(owner, conversation, after=after or 0, limit=query.limit)
+    following = None if last is None else request.app[CURSORS].issue(scope, [last])
+    return json_answer(TargetsPage(items=items, next=following))
+
+
+async def _owner(request: web.Request, principal: Principal) -> Owner | None:
+    return await request.app[OWNERS].find(principal.owner)
+
+
+def _submission_id(request: web.Request) -> str:
+    """As stored: lower case. Anything that is no UUID is simply not there."""
+    return request.match_info["id"].lower()
+
+
+def _position(request: web.Request, scope: str, cursor: str | None) -> int | None:
+    if cursor is None:
+        return None
+    return int(request.app[CURSORS].read(scope, cursor)[0])
+
+
+def _answer(answered: Answered, preference: Preference) -> web.Response:
+    submission = answered.submission
+    headers = {"Location": f"/api/feedback/{submission.id}", **preference.headers}
+    return json_answer(shown(submission), status=answered.status, headers=headers)

@@ -1,0 +1,190 @@
+"""Submitting, repeating and retrying: from what a caller wants to what they are told."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Literal
+
+from registry.registrations import Registrations
+from relay.clock import Clock
+from relay.delivery.courier import Courier
+from relay.delivery.model import FINAL, Cause, DeliveryId
+from relay.delivery.settling import resting
+from relay.delivery.store import Deliveries
+from relay.errors import Refusal
+from relay.feedback.acceptance import Acceptance, Offered
+from relay.feedback.model import Facts, Offer, Submission, Verdict, is_repeat, judge
+from relay.feedback.refusals import erased, refuse, reused, taken
+from relay.feedback.store import Submissions
+from relay.feedback.targets import Targets
+from relay.identity.model import Owner, OwnerId, Principal
+from relay.identity.owners import Owners
+from relay.storage.group_commit import QueueFullError
+from relay.telemetry import Metrics
+
+MOST_LOOKS = 10
+"""How often an offer may find the registry changed, or a race lost, before that is an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What the caller is told, and under which status."""
+
+    submission: Submission
+    status: Literal[200, 201, 202]
+
+
+class Submitting:
+    """The use cases of the people who rate."""
+
+    def __init__(
+        self,
+        acceptance: Acceptance,
+        submissions: Submissions,
+        deliveries: Deliveries,
+        courier: Courier,
+        owners: Owners,
+        registry: Registrations,
+        targets: Targets,
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        self._acceptance = acceptance
+        self._submissions = submissions
+        self._deliveries = deliveries
+        self._courier = courier
+        self._owners = owners
+        self._registry = registry
+        self._targets = targets
+        self._clock = clock
+        self._metrics = metrics
+
+    async def submit(self, principal: Principal, offer: Offer, *, wait: float, trace_context: str | None) -> Answered:
+        """Store a rating and wait up to ``wait`` seconds for its acknowledgement. Every no is a `Refusal`."""
+        owner = await self._owners.find(principal.owner)
+        if owner is None:
+            raise refuse("task_not_found")
+        facts, verdict = await self._store(principal, owner, offer, trace_context)
+        if verdict == "known" and facts.known is not None:
+            return await self._repeat(facts.known, offer, wait)
+        if verdict == "taken" and facts.taken is not None:
+            raise taken(await self._submissions.get(facts.taken))
+        if verdict != "stored" or facts.seq is None or facts.delivery is None or facts.agent is None:
+            raise refuse(verdict, targets=await self._named(owner, offer, verdict))
+        self._metrics.accepted(facts.agent)
+        if facts.state in {"sending", "pending"}:
+            await self._wait(self._courier.expect(facts.delivery), wait)
+        return _answered(await self._submissions.get(facts.seq), final_status=202)
+
+    async def _store(
+        self, principal: Principal, owner: Owner, offer: Offer, trace_context: str | None
+    ) -> tuple[Facts, Verdict]:
+        for _ in range(MOST_LOOKS):
+            offered = Offered(
+                offer=offer,
+                owner=owner,
+                tenant=principal.tenant,
+                client=principal.client,
+                trace_context=trace_context,
+            )
+            try:
+                facts = await self._acceptance.offer(offered)
+            except QueueFullError:
+                raise Refusal(
+                    "accept_queue_full",
+                    "Nothing was stored. Send the same request again after a moment.",
+                    headers={"Retry-After": "1"},
+                ) from None
+            verdict = judge(facts)
+            match verdict:
+                case "registry_changed":
+                    await self._registry.reload()
+                case "subject_not_sealed":
+                    owner = await self._owners.ensure(principal.owner, seal_subject=True)
+                case "raced":
+                    pass
+                case _:
+                    return facts, verdict
+        raise RuntimeError("an offer was neither stored nor refused")
+
+    async def _repeat(self, seq: int, offer: Offer, wait: float) -> Answered:
+        stored = await self._submissions.get(seq)
+        if stored.erased_at is not None:
+            raise erased()
+        if not is_repeat(offer, stored):
+            raise reused()
+        return await self._try_now(stored, "repeat", wait)
+
+    async def retry(self, owner_id: OwnerId, submission_id: str, *, wait: float) -> Answered:
+        """Try a stored submission again because its owner asks."""
+        stored = await self._submissions.find(owner_id, submission_id)
+        if stored is None:
+            raise refuse("submission_not_found")
+        if stored.erased_at is not None:
+            raise erased()
+        if stored.state in {"conflict", "abandoned"}:
+            raise Refusal(
+                "not_retryable",
+                f"The submission is in state {stored.state}, which no retry of its owner can change.",
+                extra={"state": stored.state},
+            )
+        if stored.state in {"rejected", "exhausted"}:
+            await self._reopen(stored)
+            stored = await self._submissions.get(stored.seq)
+        return await self._try_now(stored, "retry", wait)
+
+    async def _reopen(self, stored: Submission) -> None:
+        """Where the delivery waits then, is for the registry to say: it may be held by now."""
+        for _ in range(MOST_LOOKS):
+            agent = self._registry.snapshot.get(stored.agent)
+            if agent is not None and await self._deliveries.reopen(
+                stored.delivery, resting(agent, stored.tenant, stored.pinned), agent.revision
+            ):
+                return
+            await self._registry.reload()
+            if (await self._submissions.get(stored.seq)).state not in {"rejected", "exhausted"}:
+                return  # somebody else was first
+        raise RuntimeError("the registration keeps changing")
+
+    async def _try_now(self, stored: Submission, cause: Cause, wait: float) -> Answered:
+        """An attempt at once, unless something stands in the way; an attempt under way is waited for."""
+        if stored.state in FINAL:
+            return _answered(stored, final_status=200)
+        if stored.state in {"pending", "sending"}:
+            expected = self._courier.expect(stored.delivery)
+            under_way = stored.state == "sending" or await self._claim(stored, cause)
+            await self._wait(expected, wait if under_way else 0)
+            stored = await self._submissions.get(stored.seq)
+        return _answered(stored, final_status=202)
+
+    async def _claim(self, stored: Submission, cause: Cause) -> bool:
+        agent = self._registry.snapshot.get(stored.agent)
+        if agent is None or not self._courier.reserve(agent.id, 1):
+            return False
+        before = self._clock.monotonic()
+        try:
+            claimed = await self._deliveries.claim_one(DeliveryId(stored.delivery), cause, agent.revision, before)
+        except BaseException:
+            self._courier.unreserve(agent.id, 1)
+            raise
+        if claimed is None:
+            self._courier.unreserve(agent.id, 1)
+            return False
+        self._courier.carry([claimed], reserved=True)
+        return True
+
+    async def _named(self, owner: Owner, offer: Offer, verdict: Verdict) -> list[object] | None:
+        if verdict != "explicit_target_required":
+            return None
+        return list(await self._targets.of_task(owner, offer.task))
+
+    async def _wait(self, expected: asyncio.Future[None], seconds: float) -> None:
+        if seconds:
+            await asyncio.wait([expected], timeout=seconds)
+        expected.cancel()
+
+
+def _answered(stored: Submission, *, final_status: Literal[200, 202]) -> Answered:
+    """201 only for what is saved. A first answer is 202 for whatever else; a repeat of what is final is 200."""
+    if stored.state == "saved":
+        return Answered(stored, 201)
+    return Answered(stored, final_status if stored.state in FINAL else 202)

@@ -1,0 +1,141 @@
+"""Feedback at the edge."""
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from registry.model import AgentId
+from registry.protocols.contract import Rating
+from relay.clock import rfc3339
+from relay.delivery.model import Cause, End, State
+from relay.errors import FieldProblem, Refusal
+from relay.feedback.model import MOST_COMMENT_UNITS, LastAttempt, Offer, Submission, canonical_uuid, utf16_units
+from relay.http.identifiers import Identifier
+
+UUID_PATTERN = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$(?!\n)"
+
+
+class FeedbackBody(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A rating of one specialist task. ``comment`` has at most 4000 UTF-16 code units."""
+
+    id: Annotated[str, Meta(pattern=UUID_PATTERN, min_length=36, max_length=36)]
+    task_id: Identifier
+    rating: Rating
+    # A character has at least one code unit: a longer text is refused by its schema already.
+    comment: Annotated[str, Meta(max_length=MOST_COMMENT_UNITS)] | None = None
+    agent: Identifier | None = None
+
+    def offer(self) -> Offer:
+        """The rating as it is stored: the UUID in lower case, an empty comment is none."""
+        identifier = canonical_uuid(self.id)
+        if identifier is None:
+            raise _at("/id", "The id must be a UUID in its 36-character form.")
+        if self.comment is not None and utf16_units(self.comment) > MOST_COMMENT_UNITS:
+            raise _at("/comment", f"A comment may have {MOST_COMMENT_UNITS} UTF-16 code units; this one has more.")
+        return Offer(
+            id=identifier,
+            task=self.task_id,
+            rating=self.rating,
+            comment=self.comment or None,
+            agent=None if self.agent is None else AgentId(self.agent),
+        )
+
+
+def _at(pointer: str, detail: str) -> Refusal:
+    return Refusal("invalid_field", detail, errors=(FieldProblem(pointer, detail),))
+
+
+class AttemptShown(Struct, frozen=True, rename="camel"):
+    """The newest attempt. ``ambiguous``: the specialist may have received it although it did not acknowledge."""
+
+    number: int
+    cause: Cause
+    at: str
+    outcome: End
+    reason: str | None
+    status: int | None
+    ambiguous: bool
+
+
+class SubmissionShown(Struct, frozen=True, rename="camel"):
+    """A submission as its owner sees it."""
+
+    id: str
+    saved: bool
+    state: State
+    agent: str
+    task_id: str
+    rating: Rating | None
+    comment: str | None
+    created_at: str
+    saved_at: str | None
+    next_attempt_at: str | None
+    last_attempt: AttemptShown | None
+    erased_at: str | UnsetType = UNSET
+
+
+class TargetShown(Struct, frozen=True, rename="camel"):
+    """One specialist that contributed to an answer. ``reason`` says why it cannot be rated now."""
+
+    agent: str
+    agent_name: str
+    task_id: str
+    status: str
+    rateable: bool
+    reason: str | None
+    submission: SubmissionShown | None
+
+
+class AnswerTargets(Struct, frozen=True, rename="camel"):
+    """The specialists behind an answer. With several, a rating has to name one."""
+
+    answer_id: str
+    explicit_target_required: bool
+    targets: list[TargetShown]
+
+
+class SubmissionPage(Struct, frozen=True, rename="camel"):
+    """Own submissions, newest first."""
+
+    items: list[SubmissionShown]
+    next: str | None
+
+
+class TargetsPage(Struct, frozen=True, rename="camel"):
+    """The answers of a conversation, oldest first, each with its targets."""
+
+    items: list[AnswerTargets]
+    next: str | None
+
+
+def shown(submission: Submission) -> SubmissionShown:
+    return SubmissionShown(
+        id=submission.id,
+        saved=submission.state == "saved",
+        state=submission.state,
+        agent=submission.agent,
+        task_id=submission.task,
+        rating=submission.rating,
+        comment=submission.comment,
+        created_at=rfc3339(submission.created_at),
+        saved_at=_moment(submission.saved_at),
+        next_attempt_at=_moment(submission.next_attempt_at),
+        last_attempt=None if submission.last_attempt is None else _attempt(submission.last_attempt),
+        erased_at=UNSET if submission.erased_at is None else rfc3339(submission.erased_at),
+    )
+
+
+def _attempt(attempt: LastAttempt) -> AttemptShown:
+    return AttemptShown(
+        number=attempt.number,
+        cause=attempt.cause,
+        at=rfc3339(attempt.at),
+        outcome=attempt.outcome,
+        reason=attempt.reason,
+        status=attempt.status,
+        ambiguous=attempt.ambiguous,
+    )
+
+
+def _moment(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else rfc3339(milliseconds)

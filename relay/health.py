@@ -1,0 +1,95 @@
+"""``/healthz``, ``/readyz`` and ``/metrics``: for those who run the relay."""
+
+from typing import Final
+
+from aiohttp import web
+from msgspec import Struct
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from relay.feedback.acceptance import Acceptance
+from relay.http.answers import json_answer
+from relay.identity.keys import KeySets
+from relay.storage import schema
+from relay.storage.engine import Database
+from relay.telemetry import Metrics
+
+# Counted by the partial indexes that claims use: final deliveries, of which there may be millions, are not.
+WAITING = """
+SELECT state, count(*) AS total FROM deliveries WHERE state = 'pending' GROUP BY state
+UNION ALL SELECT state, count(*) FROM deliveries WHERE state = 'sending' GROUP BY state
+UNION ALL SELECT state, count(*) FROM deliveries WHERE state IN ('held', 'needs_owner') GROUP BY state
+"""
+
+
+class Alive(Struct, frozen=True):
+    """The process answers."""
+
+    status: str = "alive"
+
+
+class Readiness(Struct, frozen=True):
+    """What a gateway needs to take requests, each ``ok`` or what is missing."""
+
+    ready: bool
+    database: str
+    migrations: str
+    keys: str
+
+
+class Health:
+    """Looks at what the process depends on."""
+
+    def __init__(self, db: Database, keys: KeySets, metrics: Metrics, acceptance: Acceptance) -> None:
+        self._db = db
+        self._keys = keys
+        self._metrics = metrics
+        self._acceptance = acceptance
+
+    async def readiness(self) -> Readiness:
+        missing = [status.issuer for status in self._keys.status() if not status.usable]
+        if missing:
+            # Asking again here brings a gateway back that was started before its issuer.
+            await self._keys.load()
+            missing = [status.issuer for status in self._keys.status() if not status.usable]
+        keys = f"no usable keys of {', '.join(missing)}" if missing else "ok"
+        try:
+            status = await schema.status(self._db)
+        except (DBAPIError, PoolTimeoutError, OSError):
+            return Readiness(ready=False, database="cannot be reached", migrations="unknown", keys=keys)
+        migrations = "ok" if status.is_current else f"at {status.current or 'none'}, needs {status.newest}"
+        ready = status.is_current and not missing
+        return Readiness(ready=ready, database="ok", migrations=migrations, keys=keys)
+
+    async def metrics(self, accept: str) -> tuple[bytes, str]:
+        async with self._db.read() as connection:
+            rows = await connection.execute(text(WAITING))
+            self._metrics.deliveries({row.state: row.total for row in rows})
+        self._metrics.accept_queue(len(self._acceptance))
+        return self._metrics.render(accept)
+
+
+HEALTH: Final = web.AppKey("health", Health)
+
+routes = web.RouteTableDef()
+
+
+@routes.get("/healthz", name="healthz")
+async def alive(_request: web.Request) -> web.Response:
+    """Whether the process answers."""
+    return json_answer(Alive())
+
+
+@routes.get("/readyz", name="readyz")
+async def ready(request: web.Request) -> web.Response:
+    """Whether requests can be taken: the database, its migrations and the issuers' keys."""
+    readiness = await request.app[HEALTH].readiness()
+    return json_answer(readiness, status=200 if readiness.ready else 503)
+
+
+@routes.get("/metrics", name="metrics")
+async def metrics(request: web.Request) -> web.Response:
+    """Prometheus metrics."""
+    body, content_type = await request.app[HEALTH].metrics(request.headers.get("Accept", ""))
+    return web.Response(body=body, headers={"Content-Type": content_type})

@@ -1,0 +1,1 @@
+"""What operators do: decide about agents and deliveries, audited."""
