@@ -31,9 +31,10 @@ FindTask: TypeAlias = Callable[[str, str], Awaitable[TaskStatus | None]]
 class Hooks:
     """The host's answers.
 
-    ``identify`` verifies the credentials of a request without reading its body; None: they do not hold, and the caller
-    gets a 401 with ``challenge``. ``task`` takes an owner key and a task id; None: that owner has no such task, whether
-    or not somebody else has. Both may raise `relay.errors.Refusal`, such as ``keys_unavailable``.
+    ``identify`` verifies the credentials of a request; None: they do not hold, and the caller gets a 401 with
+    ``challenge``. It leaves the body unread, or reads it with `relay.http.bodies.read_bytes`, which keeps it.
+    ``task`` takes an owner key and a task id; None: that owner has no such task, whether or not somebody else has.
+    Both may raise `relay.errors.Refusal`, such as ``keys_unavailable``.
     """
 
     identify: Identify

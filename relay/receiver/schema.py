@@ -35,12 +35,15 @@ def _table(serial: str) -> str:
         UNIQUE (owner, id))"""
 
 
-_INDEX = "CREATE INDEX receiver_ratings_newest ON receiver_ratings (owner, seq)"
+_INDEXES = (
+    "CREATE INDEX receiver_ratings_newest ON receiver_ratings (owner, seq)",
+    "CREATE INDEX receiver_ratings_of_task ON receiver_ratings (owner, task)",
+)
 
 CREATE: Mapping[Dialect, tuple[str, ...]] = {
     "sqlite": (
         _table("INTEGER PRIMARY KEY AUTOINCREMENT"),
-        _INDEX,
+        *_INDEXES,
         f"""CREATE TRIGGER receiver_ratings_immutable BEFORE UPDATE ON receiver_ratings WHEN NOT ({_unchanged("IS")})
             BEGIN SELECT RAISE(ABORT, 'receiver_ratings is immutable'); END""",
         """CREATE TRIGGER receiver_ratings_kept BEFORE DELETE ON receiver_ratings
@@ -53,7 +56,7 @@ CREATE: Mapping[Dialect, tuple[str, ...]] = {
     ),
     "postgresql": (
         _table("BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),
-        _INDEX,
+        *_INDEXES,
         """CREATE FUNCTION receiver_refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
             BEGIN RAISE EXCEPTION 'receiver_ratings is immutable' USING ERRCODE = 'restrict_violation'; END $$""",
         f"""CREATE TRIGGER receiver_ratings_immutable BEFORE UPDATE ON receiver_ratings

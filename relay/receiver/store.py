@@ -23,6 +23,7 @@ _ADD = """INSERT INTO receiver_ratings (owner, id, task, rating, comment, create
     ON CONFLICT (owner, id) DO NOTHING RETURNING *"""
 
 _NEWEST = "SELECT * FROM receiver_ratings WHERE owner = :owner ORDER BY seq DESC LIMIT :limit"
+_OF_TASK = "SELECT * FROM receiver_ratings WHERE owner = :owner AND task = :task ORDER BY seq DESC LIMIT :limit"
 _PAGE = "SELECT * FROM receiver_ratings WHERE seq < :before ORDER BY seq DESC LIMIT :limit"
 _RESOLVE = "UPDATE receiver_ratings SET resolution = :resolution WHERE owner = :owner AND id = :id RETURNING *"
 
@@ -76,6 +77,10 @@ class Ratings:
     async def newest(self, owner: str) -> list[Row]:
         """The owner's newest rows, as many as the protocol lists, newest first."""
         return await self._list(_NEWEST, {"owner": owner, "limit": WINDOW})
+
+    async def of_task(self, owner: str, task: str) -> list[Row]:
+        """The newest rows of one of the owner's tasks, at most as many as the protocol lists, newest first."""
+        return await self._list(_OF_TASK, {"owner": owner, "task": task, "limit": WINDOW})
 
     async def page(self, before: Row | None) -> list[Row]:
         """Rows of every owner, newest first, that came before the given one; none: the end."""

@@ -220,6 +220,12 @@ def test_nothing_else_is_ever_saved(status: int, body: bytes, complete: bool):  
             assert_never(verdict)
 
 
+def test_no_comment_in_a_repr():
+    """What a person wrote, and what a specialist answered, stays out of logs that show these objects."""
+    for shown in (SENT, ROBLOX.encode(SENT), rows(row())):
+        assert "bien" not in repr(shown)
+
+
 def test_reading_back_asks_for_the_list():
     """The list comes from the same path and may be longer than an acknowledgement."""
     assert ROBLOX.read_back() == OutboundRequest("GET", "/api/feedback", {}, None, 2 * 1024 * 1024)
