@@ -30,14 +30,18 @@ _REASONS: Mapping[Reason, str] = {
 }
 
 
-async def read_json(request: web.Request, type_: type[T], *, max_bytes: int) -> T:
+async def read_json(request: web.Request, type_: type[T], *, max_bytes: int, seconds: float = ARRIVAL_SECONDS) -> T:
     """The body as ``type_``.
 
-    Refuses with 415 (type or encoding), 413 (more than ``max_bytes``), 408 (too slow), 400 ``malformed_json``, or 422
-    ``invalid_field`` with a JSON Pointer for each field at fault.
+    Refuses with 415 (type or encoding), 413 (more than ``max_bytes``), 408 (not there in ``seconds``), 400
+    ``malformed_json``, or 422 ``invalid_field`` with a JSON Pointer for each field at fault.
     """
     _require_json(request)
-    raw = await read_bytes(request, max_bytes=max_bytes)
+    return parse(await read_bytes(request, max_bytes=max_bytes, seconds=seconds), type_)
+
+
+def parse(raw: bytes, type_: type[T]) -> T:
+    """JSON text as ``type_``, strictly, with the refusals of `read_json`."""
     try:
         value = loads(raw)
     except NotStrictJson as error:
@@ -45,24 +49,24 @@ async def read_json(request: web.Request, type_: type[T], *, max_bytes: int) -> 
     return decode(value, type_)
 
 
-async def read_bytes(request: web.Request, *, max_bytes: int) -> bytes:
+async def read_bytes(request: web.Request, *, max_bytes: int, seconds: float = ARRIVAL_SECONDS) -> bytes:
     """The body as it came, counted while it is read, so that a chunked one is bounded as well.
 
     A second reader gets the same bytes, and should name the same bound.
     """
     known: bytes | None = request.get(_BODY)
     if known is None:
-        known = request[_BODY] = await _read(request, max_bytes)
+        known = request[_BODY] = await _read(request, max_bytes, seconds)
     return known
 
 
-async def _read(request: web.Request, max_bytes: int) -> bytes:
+async def _read(request: web.Request, max_bytes: int, seconds: float) -> bytes:
     _require_identity(request)
     if request.content_length is not None and request.content_length > max_bytes:
         raise _too_large(max_bytes)
     body = bytearray()
     try:
-        async with asyncio.timeout(ARRIVAL_SECONDS):
+        async with asyncio.timeout(seconds):
             async for chunk in request.content.iter_any():
                 body += chunk
                 if len(body) > max_bytes:

@@ -18,12 +18,6 @@ class SharedOrigins:
     def __init__(self, origins: Collection[str]) -> None:
         self._origins = frozenset(origins)
 
-    def install(self, app: web.Application) -> None:
-        """Answer preflights and mark answers; without origins nothing is installed."""
-        if self._origins:
-            app.middlewares.append(self.middleware)
-            app.on_response_prepare.append(self._mark)
-
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer a preflight from an allowed origin; any other request goes on, and its answer says nothing of CORS."""
@@ -42,8 +36,10 @@ class SharedOrigins:
             )
         return await handler(request)
 
-    async def _mark(self, request: web.Request, response: web.StreamResponse) -> None:
-        """At preparation, so that streams and problem documents are marked as well."""
+    async def mark(self, request: web.Request, response: web.StreamResponse) -> None:
+        """For ``on_response_prepare``, so that streams and problem documents are marked as well."""
+        if not self._origins:
+            return
         response.headers.add("Vary", "Origin")
         origin = request.headers.get("Origin")
         if origin in self._origins:

@@ -20,7 +20,7 @@ DATABASE_RETRY_SECONDS = 2
 PROBLEM = web.RequestKey("problem", str)
 """The code of the problem a request was answered with, for the line that is logged of it."""
 
-_log = structlog.stdlib.get_logger("relay.http")
+_log = structlog.get_logger("relay.http")
 
 _HEADERS: Mapping[Code, Mapping[str, str]] = {
     # RFC 9110 section 15.5.2: a 401 carries a challenge, whoever raised it.

@@ -30,7 +30,7 @@ LINGER_SECONDS = 5.0
 Unrouted = Callable[[Refusal], None]
 """Told of each refusal that no middleware sees."""
 
-_log = structlog.stdlib.get_logger("relay.http")
+_log = structlog.get_logger("relay.http")
 
 
 class Runner(web.AppRunner):

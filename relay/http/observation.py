@@ -1,0 +1,82 @@
+"""One log line and one count for every request, whoever answered it."""
+
+from asyncio import CancelledError
+
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from relay.clock import Clock
+from relay.errors import Refusal
+from relay.http.problems import PROBLEM
+from relay.telemetry.metrics import Metrics
+from relay.telemetry.traces import TraceContext
+
+TRACE = web.RequestKey("trace", TraceContext)
+"""The span of a request, for what is done on its behalf."""
+
+CALLER = web.RequestKey("caller", str)
+"""The client id of a verified caller, for the log. Set by whoever verifies; never a subject."""
+
+CLIENT_CLOSED_REQUEST = 499
+"""No status of HTTP: the caller left before the answer."""
+
+UNMATCHED = "unmatched"
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+_log = structlog.get_logger("relay.http")
+
+
+class Observation:
+    """Watches requests from outside all other middleware, and is told of those that reach none (`Runner`)."""
+
+    def __init__(self, metrics: Metrics, clock: Clock) -> None:
+        self._metrics = metrics
+        self._clock = clock
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Join or begin a trace, and write the line of the request when its answer is there or given up."""
+        started = self._clock.monotonic()
+        trace = TraceContext.continued(request.headers.getall("traceparent", ()))
+        request[TRACE] = trace
+        structlog.contextvars.bind_contextvars(request_id=trace.span_id, trace_id=trace.trace_id)
+        status = 500
+        try:
+            response = await handler(request)
+            status = response.status
+        except web.HTTPException as redirection:
+            status = redirection.status
+            raise
+        except (ConnectionError, CancelledError):
+            status = 500 if PROBLEM in request else CLIENT_CLOSED_REQUEST
+            raise
+        else:
+            return response
+        finally:
+            self._write(request, status, self._clock.monotonic() - started)
+
+    def unrouted(self, refusal: Refusal) -> None:
+        """The line of a request that could not be parsed, or that the server refused by itself."""
+        self._metrics.request(route=UNMATCHED, method="OTHER", status=refusal.status, seconds=0.0)
+        _log.info("request", method="OTHER", route=UNMATCHED, status=refusal.status, code=refusal.code)
+
+    def _write(self, request: web.Request, status: int, seconds: float) -> None:
+        method = request.method if request.method in _METHODS else "OTHER"
+        route = route_template(request)
+        self._metrics.request(route=route, method=method, status=status, seconds=seconds)
+        optional = {"client": request.get(CALLER), "code": request.get(PROBLEM)}
+        _log.info(
+            "request",
+            method=method,
+            route=route,
+            status=status,
+            duration_ms=round(seconds * 1000, 1),
+            **{name: value for name, value in optional.items() if value is not None},
+        )
+
+
+def route_template(request: web.Request) -> str:
+    """The route's path with the names of its variables; nothing of the path that was asked for."""
+    resource = request.match_info.route.resource
+    return UNMATCHED if resource is None else resource.canonical
