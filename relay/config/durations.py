@@ -1,9 +1,9 @@
-"""Spans of time as operators write them: a whole number and a unit, such as ``"30s"`` or ``"12h"``."""
+"""Spans of time as operators write them: a whole number and a unit, such as ``"500ms"``, ``"30s"`` or ``"12h"``."""
 
 import re
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_WRITTEN = re.compile(r"(?P<count>[0-9]{1,9})(?P<unit>[smhd])", re.ASCII)
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_WRITTEN = re.compile(r"(?P<count>[0-9]{1,9})(?P<unit>ms|[smhd])", re.ASCII)
 _LONGEST = 30 * _UNITS["d"]
 
 
@@ -17,7 +17,7 @@ class Duration(float):
         """``"2m"`` as 120.0. Raises ValueError that shows the form for anything else, a bare number included."""
         match = _WRITTEN.fullmatch(written) if isinstance(written, str) else None
         if match is None:
-            raise ValueError('must be a whole number and a unit in quotation marks, such as "30s", "2m", "1h" or "1d"')
+            raise ValueError('must be a whole number and a unit in quotation marks, such as "500ms", "30s", "2m", "1h" or "1d"')
         seconds = int(match["count"]) * _UNITS[match["unit"]]
         if seconds > _LONGEST:
             raise ValueError('must be "30d" at the most')
