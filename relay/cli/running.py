@@ -116,12 +116,25 @@ def surroundings_to_blame() -> Iterator[None]:
 
     try:
         yield
-    except (InterfaceError, OperationalError) as error:
-        # The driver's first line tells what is wrong; what follows may quote rows.
-        why = str(error.orig).strip().partition("\n")[0]
-        raise StartupError(f"the database cannot be used: {why}") from None
-    except OSError as error:
-        raise StartupError(error.strerror or str(error)) from None
+    except Exception as error:
+        match _innermost(error):
+            case InterfaceError(orig=cause) | OperationalError(orig=cause):
+                # The driver's first line tells what is wrong; what follows may quote rows.
+                why = f"the database cannot be used: {str(cause).strip().partition(chr(10))[0]}"
+            case OSError() as cause:
+                why = cause.strerror or str(cause)
+            case RelayError() as cause:
+                raise cause from None
+            case _:
+                raise
+        raise StartupError(why) from None
+
+
+def _innermost(error: Exception) -> Exception:
+    """What a task group wraps around a single failure says nothing of it."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 def print_json(document: object) -> None:

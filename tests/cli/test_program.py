@@ -1,5 +1,6 @@
 """The commands, their exit codes, and what they print where."""
 
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -150,3 +151,24 @@ def test_what_the_server_says_is_told_without_the_password(config_file: Path, po
     assert result.exit_code == 3
     assert "absent" in result.stderr
     assert "hunter2" not in result.output
+
+
+def test_an_address_in_use_is_wrong_surroundings(config_file: Path):
+    """Exit code 3 and one line that names the address."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        text = MINIMAL.replace("https://login.example.org", "http://127.0.0.1:1").replace(
+            "[server]", f"[server]\ndevelopment = true\nport = {port}"
+        )
+        config_file.write_text(text, encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, "-m", "relay", "--config", str(config_file), "serve"],
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == 3
+    assert f"('127.0.0.1', {port})" in done.stderr
+    assert "Traceback" not in done.stderr
