@@ -68,6 +68,10 @@ class AddressRefused(OSError):  # noqa: N818 - a refusal; OSError so that aiohtt
     """The policy keeps an address from being dialled."""
 
 
+class LookupFailed(OSError):  # noqa: N818 - reads as what it is
+    """A name has no address now. The message is the resolver's."""
+
+
 @dataclass(slots=True)
 class Progress:
     """How far one exchange has come; the parts of aiohttp that run in its context report to it."""
@@ -119,14 +123,21 @@ class Names:
         """Note in the exchange's `Progress` the addresses that it may use.
 
         One bad address among good ones refuses them all: so looks a name that is being rebound, or a slip. Raises
-        AddressRefused, or OSError when the name has no address.
+        AddressRefused or LookupFailed.
         """
-        found = [_literal(host, port)] if is_address(host) else await self._resolver.resolve(host, port, _ANY_FAMILY)
-        if not found:
-            raise socket.gaierror(socket.EAI_NONAME, "the name has no address")
+        found = [_literal(host, port)] if is_address(host) else await self._look_up(host, port)
         for row in found:
             _check(row["host"], self._policy)
         PROGRESS.get().found = found[:_MOST_ADDRESSES]
+
+    async def _look_up(self, host: str, port: int) -> list[ResolveResult]:
+        try:
+            found = await self._resolver.resolve(host, port, _ANY_FAMILY)
+        except OSError as error:
+            raise LookupFailed(error.strerror or "the lookup failed") from None
+        if not found:
+            raise LookupFailed("the name has no address")
+        return found
 
     async def close(self) -> None:
         await self._resolver.close()

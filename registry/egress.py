@@ -11,7 +11,7 @@ import asyncio
 import re
 import ssl
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -53,7 +53,8 @@ _TARGET = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:[/?][A-Za-z0-9._~!$&'()*+,
 _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 _NOT_THE_CALLERS = frozenset(
     {"accept-encoding", "connection", "content-encoding", "content-length", "cookie", "expect", "forwarded", "host"}
-    | {"keep-alive", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade", "user-agent", "via"}
+    | {"keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
+    | {"user-agent", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"}
 )
 """Headers that frame the message, or that belong to an inbound request and never to one of ours."""
 
@@ -159,18 +160,22 @@ class Egress:
             PROGRESS.reset(token)
 
     def _target(self, url: str) -> URL:
-        try:
-            target = URL(url, encoded=True) if _TARGET.fullmatch(url) else URL()
-        except ValueError:
-            target = URL()
-        host = target.raw_host
-        if not host:
+        target = _parsed(url)
+        if target is None:
             raise EgressFailure("url_refused", "resolve", detail="not an absolute https URL, percent-encoded")
+        host = str(target.raw_host)
         if is_numeric(host) and not is_address(host):
             raise EgressFailure("address_refused", "resolve", detail="the host is an address in disguise")
         if target.scheme == "http" and not (self._policy.development and host in _LOCAL_HOSTS):
             raise EgressFailure("url_refused", "resolve", detail="plain http is for loopback in development only")
         return target
+
+
+def _parsed(url: str) -> URL | None:
+    with suppress(ValueError):
+        target = URL(url, encoded=True) if _TARGET.fullmatch(url) else URL()
+        return target if target.raw_host else None
+    return None
 
 
 def _check_request(method: str, headers: Mapping[str, str]) -> None:

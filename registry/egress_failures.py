@@ -14,7 +14,6 @@
 All of them may be retried. None of the messages holds a part of the request or of the answer.
 """
 
-import socket
 import ssl
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
@@ -22,7 +21,7 @@ from typing import Literal, TypeAlias
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
-from registry.dialling import AddressRefused, Phase, Progress
+from registry.dialling import AddressRefused, LookupFailed, Phase, Progress
 
 Kind: TypeAlias = Literal[
     "url_refused",
@@ -41,6 +40,7 @@ Kind: TypeAlias = Literal[
 
 KINDS: tuple[tuple[type[BaseException], Kind], ...] = (
     (AddressRefused, "address_refused"),
+    (LookupFailed, "dns_failed"),
     (aiohttp.ClientConnectorDNSError, "dns_failed"),
     (aiohttp.ClientSSLError, "tls_failed"),
     (aiohttp.ServerFingerprintMismatch, "tls_failed"),
@@ -54,7 +54,6 @@ KINDS: tuple[tuple[type[BaseException], Kind], ...] = (
     (aiohttp.NonHttpUrlClientError, "url_refused"),
     (aiohttp.RedirectClientError, "url_refused"),
     (HttpProcessingError, "malformed_answer"),
-    (socket.gaierror, "dns_failed"),
     (ssl.SSLError, "tls_failed"),
     (TimeoutError, "deadline_exceeded"),
     (OSError, "connection_reset"),
@@ -93,7 +92,7 @@ def failure_of(error: Exception, progress: Progress) -> EgressFailure:
 
 
 def kind_of(error: BaseException) -> Kind:
-    if any(isinstance(cause, LineTooLong) for cause in _causes(error)):
+    if any(_exceeds_limits(cause) for cause in _causes(error)):
         return "headers_too_large"
     return next((kind for class_, kind in KINDS if isinstance(error, class_)), "unexpected")
 
@@ -104,14 +103,22 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__
 
 
+def _exceeds_limits(error: BaseException) -> bool:
+    # aiohttp has no class of its own for the number of headers.
+    too_many = isinstance(error, HttpProcessingError) and error.message.startswith("Too many headers")
+    return too_many or isinstance(error, LineTooLong)
+
+
 def _detail(error: Exception) -> str:
     """The system's or the TLS library's own words; other exceptions may quote what the peer sent."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
             return str(getattr(error.certificate_error, "verify_message", ""))
         case aiohttp.ClientConnectorError():
-            return str(getattr(error.os_error, "reason", None) or error.os_error.strerror or "")
-        case socket.gaierror():
-            return error.strerror or ""
+            return str(
+                getattr(error.os_error, "reason", None) or error.os_error.strerror or type(error.os_error).__name__
+            )
+        case LookupFailed():
+            return str(error)
         case _:
             return ""

@@ -2,9 +2,11 @@
 
 import asyncio
 import ssl
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TypeAlias
 
@@ -42,6 +44,7 @@ class Line:
         length = int(lengths[0].partition(b":")[2]) if lengths else 0
         received = Received(head, await self._reader.readexactly(length))
         self._peer.received.append(received)
+        self._peer.arrived.release()
         return received
 
     async def send(self, data: bytes) -> None:
@@ -67,11 +70,15 @@ Script: TypeAlias = Callable[[Line], Awaitable[None]]
 
 @dataclass(slots=True)
 class Peer:
-    """What a server has seen. ``held`` is set when a script starts to hold a connection."""
+    """What a server has seen.
+
+    ``arrived`` is released once per request, ``held`` is set when a script starts to hold a connection.
+    """
 
     port: int = 0
     connections: int = 0
     received: list[Received] = field(default_factory=list)
+    arrived: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
     held: asyncio.Event = field(default_factory=asyncio.Event)
 
     def url(self, name: str = "localhost", path: str = "/api/feedback", scheme: str = "https") -> str:
@@ -110,9 +117,8 @@ async def serve(
         running.add(task)
         peer.connections += 1
         try:
-            await script(Line(reader, writer, peer))
-        except (OSError, EOFError):
-            pass  # the other side has gone
+            with suppress(OSError, EOFError, asyncio.CancelledError):  # the other side has gone, or the test has
+                await script(Line(reader, writer, peer))
         finally:
             running.discard(task)
             writer.close()
@@ -136,14 +142,24 @@ class Authority:
         self.file = str(directory / "ca.pem")
         self._ca.cert_pem.write_to_path(self.file)
 
-    def server(self, *names: str, newest: ssl.TLSVersion | None = None, **options: object) -> ssl.SSLContext:
+    def server(self, *names: str, not_after: datetime | None = None) -> ssl.SSLContext:
         """The TLS side of a server with these names (localhost and the loopback addresses when none are given)."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        certificate = self._ca.issue_cert(*(names or ("localhost", "127.0.0.1", "::1")), **options)  # type: ignore[arg-type]
-        certificate.configure_cert(context)
-        if newest is not None:
-            context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, newest
-            context.set_ciphers("ALL:@SECLEVEL=0")
+        not_before = not_after - timedelta(days=30) if not_after else None
+        issued = self._ca.issue_cert(
+            *(names or ("localhost", "127.0.0.1", "::1")), not_before=not_before, not_after=not_after
+        )
+        issued.configure_cert(context)
+        return context
+
+    def old_server(self) -> ssl.SSLContext:
+        """A server that knows nothing newer than TLS 1.1."""
+        context = self.server()
+        context.set_ciphers("ALL:@SECLEVEL=0")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            context.minimum_version = ssl.TLSVersion.TLSv1
+            context.maximum_version = ssl.TLSVersion.TLSv1_1
         return context
 
 
