@@ -32,7 +32,7 @@ async def edge(serve: Serve) -> Edge:
 
 
 async def test_a_request_is_one_line(edge: Edge) -> None:
-    """The line has the template of the route, the status, the time, the client and the trace; nothing of the request."""
+    """The line has the route's template, the status, the time, the client and the trace; nothing of the request."""
     answered = await edge.send(
         request("GET", f"/tasks/{SUBJECT}?q={SUBJECT}", f"Authorization: Bearer {SUBJECT}", f"traceparent: {PARENT}")
     )

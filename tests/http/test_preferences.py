@@ -1,5 +1,7 @@
 """The Prefer header, as RFC 7240 has it."""
 
+from contextlib import suppress
+
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
@@ -86,10 +88,13 @@ def test_any_header_is_answered(line: str) -> None:
     assert 0 <= preference.wait <= 10
 
 
-@pytest.mark.parametrize(
-    "line", ['"\\' * 8000, '"' + '\\"' * 8000, 'a="' * 5000, ";" * 16000, "a;" * 8000, " " * 16000]
-)
-def test_reading_takes_linear_time(line: str) -> None:
-    """The longest header that the server lets in is read at once; a quadratic pattern would run into the time limit."""
-    for _repetition in range(200):
-        read_preference(asking(line + ", x"))
+ENDLESS = ['"\\', '\\"', 'a="', ";", "a;", " ", ",", "a=", '=" ', "wait=\t"]
+
+
+@pytest.mark.parametrize("part", ENDLESS)
+def test_reading_takes_linear_time(part: str) -> None:
+    """A header of half a megabyte is read at once; a quadratic pattern would run into the time limit."""
+    line = '"' + part * (500_000 // len(part))
+    for start in (0, 1):
+        with suppress(Refusal):
+            read_preference(asking(line[start:]))
