@@ -6,6 +6,7 @@ The table names what the IANA special-purpose registries (RFC 6890) set apart. I
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
 from urllib.parse import quote
@@ -93,6 +94,7 @@ def is_address(text: str) -> bool:
         return False
 
 
+@lru_cache(maxsize=1024)  # asked for every exchange, and about few addresses
 def classify(address: str | IPAddress) -> AddressClass:
     """``global`` if a host on the public internet can be reached there, else the reason why not.
 

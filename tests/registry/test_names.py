@@ -66,7 +66,7 @@ async def outcome(lookups: Lookups, host: str) -> str:
 
 
 async def test_a_dead_name_takes_one_thread(lookups: Lookups, nameserver: Nameserver):
-    """Many that wait for one dead name share one lookup; another name is answered meanwhile, and giving up harms none."""
+    """Many that wait for a dead name share one lookup; another name is answered meanwhile, and giving up harms none."""
     async with asyncio.TaskGroup() as group:
         waiting = [group.create_task(outcome(lookups, "dead.example")) for _ in range(100)]
         await asyncio.to_thread(nameserver.asked_dead.wait, 30)
