@@ -10,8 +10,8 @@ from joserfc.jwk import ECKey, RSAKey
 
 from registry.strict_json import loads
 
-CLIENT_ASSERTION_TYPES = frozenset({None, "JWT", "client-authentication+jwt"})
-OWNER_ASSERTION_TYPES = frozenset({"owner-assertion+jwt"})
+CLIENT_ASSERTION_TYPES = (None, "JWT", "client-authentication+jwt")
+OWNER_ASSERTION_TYPES = ("owner-assertion+jwt",)
 DETAILS_TYPE = "feedback_submission"
 LONGEST_SECONDS = 60
 LEEWAY_SECONDS = 5
@@ -71,7 +71,7 @@ def check_owner_assertion(assertion: str, client: RegisteredClient, *, audience:
     """A registered relay acts for an owner (section 2.1), for exactly one submission (RFC 9396)."""
     claims = _verified(assertion, client, OWNER_ASSERTION_TYPES)
     issuer = claims.get("iss")
-    if issuer not in client.relays:
+    if not isinstance(issuer, str) or issuer not in client.relays:
         raise AssertionRefused("iss is no relay that this client registered")
     if claims.get("client_id") != client.client_id:
         raise AssertionRefused("client_id is not the authenticated client")
@@ -82,7 +82,7 @@ def check_owner_assertion(assertion: str, client: RegisteredClient, *, audience:
     return Asserted(common.issuer, common.subject, common.jti, common.expires_at, details)
 
 
-def _verified(assertion: str, client: RegisteredClient, types: frozenset[str | None]) -> Mapping[str, Any]:
+def _verified(assertion: str, client: RegisteredClient, types: tuple[str | None, ...]) -> Mapping[str, Any]:
     try:
         signed = jws.deserialize_compact(assertion, client.key, list(_ALGORITHMS))
         header, claims = signed.headers(), loads(signed.payload or b"")

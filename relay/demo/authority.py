@@ -33,9 +33,3 @@ class Authority:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         self._ca.issue_cert(name).configure_cert(context)
         return context
-
-    def client_context(self) -> ssl.SSLContext:
-        """TLS for a client that trusts this authority alone."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.load_verify_locations(self.ca_file)
-        return context

@@ -7,6 +7,8 @@ anybody on this machine may have a token for anybody, which is what makes it a d
 """
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -29,7 +31,7 @@ from relay.demo.grants import (
     read_form,
 )
 from relay.demo.minting import Grant, Mint
-from relay.demo.process import serve
+from relay.demo.process import listen, serving, stay, url_of
 from relay.http import problems
 from relay.http.bodies import read_bytes, read_json
 from relay.storage.engine import Database
@@ -171,16 +173,25 @@ async def _oauth_errors(request: web.Request, handler: Handler) -> web.StreamRes
         return web.json_response({"error": error.code, "error_description": error.description}, status=error.status)
 
 
-async def _serve(state: Path, port: int, resources: Resources) -> None:
+@asynccontextmanager
+async def running(
+    state: Path, resources: Resources, *, port: int = 0, clock: Clock = _SYSTEM_CLOCK
+) -> AsyncIterator[Issuer]:
+    """The issuer of ``state``, answering on loopback within the block."""
     db = Database.open(f"sqlite:///{state / 'issuer.db'}")
-
-    async def build(url: str) -> web.Application:
-        return (await Issuer.open(state, db, url=url, resources=resources)).application()
-
     try:
-        await serve(build, name="issuer", port=port)
+        with listen(port) as listener:
+            url = url_of(listener, secure=False)
+            issuer = await Issuer.open(state, db, url=url, resources=resources, clock=clock)
+            async with serving(issuer.application(), listener):
+                yield issuer
     finally:
         await db.close()
+
+
+async def _run(state: Path, port: int, resources: Resources) -> None:
+    async with running(state, resources, port=port) as issuer:
+        await stay("issuer", issuer.url)
 
 
 @click.command()
@@ -190,7 +201,7 @@ async def _serve(state: Path, port: int, resources: Resources) -> None:
 @click.option("--resource", "origins", multiple=True, help="A specialist's origin; none: any https://localhost:…")
 def main(state: Path, port: int, relay: str, origins: tuple[str, ...]) -> None:
     """Run the demonstration's authorization server."""
-    asyncio.run(_serve(state, port, Resources(relay=relay, origins=frozenset(origins))))
+    asyncio.run(_run(state, port, Resources(relay=relay, origins=frozenset(origins))))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ import json
 import signal
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import click
 from aiohttp import web
@@ -16,34 +17,35 @@ ADDRESS = "127.0.0.1"
 DRAIN_SECONDS = 2.0
 
 
-async def serve(
-    build: Callable[[str], Awaitable[web.Application]],
-    *,
-    name: str,
-    port: int,
-    tls: ssl.SSLContext | None = None,
-) -> None:
-    """Serve what ``build`` makes of the server's own URL, on loopback, until SIGTERM or SIGINT; then return.
-
-    Port 0 takes a free one. Prints one JSON line ``{"ready": name, "url": url}`` once requests are answered.
-    """
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    # The address is taken before the application is built, because an application names itself by it.
-    with socket.create_server((ADDRESS, port)) as listener:
-        url = url_of(listener, secure=tls is not None)
-        runner = Runner(await build(url), shutdown_timeout=DRAIN_SECONDS)
-        await runner.setup()
-        try:
-            await web.SockSite(runner, listener, ssl_context=tls).start()
-            click.echo(json.dumps({"ready": name, "url": url}))
-            await stop.wait()
-        finally:
-            await runner.cleanup()
+def listen(port: int) -> socket.socket:
+    """A listening socket on loopback; port 0 takes a free one. It comes first: a server names itself by its address."""
+    return socket.create_server((ADDRESS, port))
 
 
 def url_of(listener: socket.socket, *, secure: bool) -> str:
     """The URL of a server on this socket; behind TLS by the name that its certificate holds."""
     port = listener.getsockname()[1]
     return f"https://localhost:{port}" if secure else f"http://{ADDRESS}:{port}"
+
+
+@asynccontextmanager
+async def serving(
+    app: web.Application, listener: socket.socket, *, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[None]:
+    """Answer requests within the block; on leaving it those under way get `DRAIN_SECONDS` to finish."""
+    runner = Runner(app, shutdown_timeout=DRAIN_SECONDS)
+    await runner.setup()
+    try:
+        await web.SockSite(runner, listener, ssl_context=tls).start()
+        yield
+    finally:
+        await runner.cleanup()
+
+
+async def stay(name: str, url: str) -> None:
+    """Print the JSON line ``{"ready": name, "url": url}`` for who started us, and return at SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    click.echo(json.dumps({"ready": name, "url": url}))
+    await stop.wait()

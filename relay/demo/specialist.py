@@ -7,6 +7,9 @@ ratings are kept in one SQLite file in the state directory.
 """
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,12 +18,12 @@ import msgspec
 from aiohttp import web
 
 from registry.egress import Egress, EgressPolicy
-from relay.clock import SystemClock, rfc3339
+from relay.clock import Clock, SystemClock, rfc3339
 from relay.demo.accounts import CLIENT_ID
 from relay.demo.authority import Authority
 from relay.demo.callers import MAX_BODY_BYTES, Callers
 from relay.demo.files import secret
-from relay.demo.process import serve
+from relay.demo.process import listen, serving, stay, url_of
 from relay.demo.runs import Run, Runs
 from relay.demo.skills import SKILLS
 from relay.errors import Refusal
@@ -31,6 +34,8 @@ from relay.identity.model import IssuerPolicy
 from relay.identity.tokens import Verifier
 from relay.receiver import PREFIX, Hooks, Ratings, TaskStatus, receiver_app
 from relay.storage.engine import Database
+
+_SYSTEM_CLOCK = SystemClock()
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -118,29 +123,38 @@ class Specialist:
         }
 
 
-def policy(issuer: str, origin: str) -> IssuerPolicy:
-    """Whose tokens a specialist takes: this issuer's, for its own origin."""
-    return IssuerPolicy(issuer=issuer, audience=origin, algorithms=("ES256",))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """Whose tokens a specialist takes: of this issuer, for these clients, and always for its own origin alone."""
+
+    issuer: str
+    clients: frozenset[str] = frozenset({CLIENT_ID})
 
 
-async def _serve(state: Path, authority: Path, *, port: int, agent: str, issuer: str, clients: frozenset[str]) -> None:
-    clock = SystemClock()
-    db = Database.open(f"sqlite:///{state / 'specialist.db'}")
-    async with Egress(EgressPolicy(development=True)) as egress:
+@asynccontextmanager
+async def running(
+    state: Path, authority: Authority, agent: str, trust: Trust, *, port: int = 0, clock: Clock = _SYSTEM_CLOCK
+) -> AsyncIterator[str]:
+    """The specialist of ``state``, answering on loopback within the block; gives its origin."""
+    async with AsyncExitStack() as stack:
+        db = Database.open(f"sqlite:///{state / 'specialist.db'}")
+        stack.push_async_callback(db.close)
+        egress = await stack.enter_async_context(Egress(EgressPolicy(development=True)))
+        listener = stack.enter_context(listen(port))
+        origin = url_of(listener, secure=True)
+        issuers = [IssuerPolicy(issuer=trust.issuer, audience=origin, algorithms=("ES256",))]
+        keys = KeySets(issuers, egress, clock)
+        stack.push_async_callback(keys.close)
+        callers = Callers(Verifier(issuers, keys, clock), clients=trust.clients, secret=secret(state / "owner-keys"))
+        runs = Runs(db, agent=agent, skill=SKILLS[agent])
+        specialist = Specialist(agent, runs=runs, ratings=Ratings(db), callers=callers)
+        await stack.enter_async_context(serving(specialist.application(), listener, tls=authority.server_context()))
+        yield origin
 
-        async def build(origin: str) -> web.Application:
-            issuers = [policy(issuer, origin)]
-            keys = KeySets(issuers, egress, clock)
-            callers = Callers(Verifier(issuers, keys, clock), clients=clients, secret=secret(state / "owner-keys"))
-            runs = Runs(db, agent=agent, skill=SKILLS[agent])
-            app = Specialist(agent, runs=runs, ratings=Ratings(db), callers=callers).application()
-            app.on_cleanup.append(lambda _app: keys.close())
-            return app
 
-        try:
-            await serve(build, name=agent, port=port, tls=Authority.open(authority).server_context())
-        finally:
-            await db.close()
+async def _run(state: Path, authority: Path, agent: str, trust: Trust, port: int) -> None:
+    async with running(state, Authority.open(authority), agent, trust, port=port) as origin:
+        await stay(agent, origin)
 
 
 @click.command()
@@ -152,7 +166,7 @@ async def _serve(state: Path, authority: Path, *, port: int, agent: str, issuer:
 @click.option("--client", "clients", multiple=True, default=[CLIENT_ID], show_default=True, help="Who may call.")
 def main(state: Path, authority: Path, port: int, agent: str, issuer: str, clients: tuple[str, ...]) -> None:
     """Run a specialist of the demonstration."""
-    asyncio.run(_serve(state, authority, port=port, agent=agent, issuer=issuer, clients=frozenset(clients)))
+    asyncio.run(_run(state, authority, agent, Trust(issuer=issuer, clients=frozenset(clients)), port))
 
 
 if __name__ == "__main__":
