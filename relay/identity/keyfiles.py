@@ -3,8 +3,6 @@
 A file holds 32 random bytes in base64url on one line, so that it survives being pasted into a secret store.
 """
 
-import base64
-import binascii
 import hashlib
 import hmac
 import os
@@ -13,6 +11,8 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
+
+from joserfc.util import urlsafe_b64decode, urlsafe_b64encode
 
 from relay.errors import StartupError
 
@@ -53,7 +53,7 @@ def make(name: KeyName, path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not path.exists():
-            _write_exclusively(path, base64.urlsafe_b64encode(secrets.token_bytes(KEY_BYTES)) + b"\n")
+            _write_exclusively(path, urlsafe_b64encode(secrets.token_bytes(KEY_BYTES)) + b"\n")
     except OSError as error:
         raise StartupError(f"{setting(name, path)} cannot be made: {error.strerror}") from None
 
@@ -119,8 +119,8 @@ def _forbidden_mode(status: os.stat_result) -> int:
 
 def _decode(name: KeyName, path: Path, content: bytes) -> bytes:
     try:
-        secret = base64.b64decode(content.strip(), altchars=b"-_", validate=True)
-    except binascii.Error:
+        secret = urlsafe_b64decode(content.strip().rstrip(b"="))
+    except ValueError:
         secret = b""
     if len(secret) != KEY_BYTES:
         raise StartupError(

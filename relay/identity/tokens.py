@@ -154,7 +154,7 @@ def _bearer(values: Collection[str]) -> str | None:
     for value in values:
         scheme, _, token = value.partition(" ")
         if scheme.lower() == "bearer":
-            return token.lstrip(" ")
+            return token.lstrip(" ") or None
     return None
 
 

@@ -64,6 +64,7 @@ class TestIssuer:
         self._keys: dict[str, SigningKey] = {algorithm: _generate(algorithm) for algorithm in algorithms}
         self._retired: list[SigningKey] = []
         self._status = 200
+        self._asked = asyncio.Event()
         self._open = asyncio.Event()
         self._open.set()
         self._runner = web.AppRunner(self._build(), access_log=None, shutdown_timeout=1)
@@ -100,7 +101,12 @@ class TestIssuer:
 
     def hang(self) -> None:
         """Take requests and answer none of them until `recover`."""
+        self._asked.clear()
         self._open.clear()
+
+    async def asked(self) -> None:
+        """Wait until a request has come in since `hang`."""
+        await self._asked.wait()
 
     def recover(self) -> None:
         self._status = 200
@@ -193,6 +199,7 @@ class TestIssuer:
         return await self._answer(_serialize({"issuer": self.url, "jwks_uri": self.jwks_uri, **self.metadata}))
 
     async def _answer(self, body: bytes) -> web.Response:
+        self._asked.set()
         await self._open.wait()
         if self._status != 200:
             return web.Response(status=self._status)
