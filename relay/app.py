@@ -24,6 +24,7 @@ from relay.delivery.store import BreakerLimits, Deliveries
 from relay.delivery.wakeup import listen
 from relay.delivery.worker import Worker
 from relay.feedback.acceptance import Acceptance
+from relay.feedback.feed import Feed
 from relay.feedback.store import Submissions
 from relay.feedback.submitting import Submitting
 from relay.feedback.targets import Targets
@@ -31,6 +32,7 @@ from relay.health import Health
 from relay.http import guard, problems
 from relay.http.cors import SharedOrigins
 from relay.http.cursors import Cursors
+from relay.http.events import end_streams_with
 from relay.http.limits import MAX_BODY_BYTES
 from relay.http.observation import Observation
 from relay.http.server import Runner
@@ -67,6 +69,7 @@ class Relay:
     courier: Courier
     acceptance: Acceptance
     deliveries: Deliveries
+    feed: Feed
     worker: Worker
 
 
@@ -116,6 +119,8 @@ async def _make(
         deadline_seconds=limits.deadline_seconds,
         lease_seconds=limits.lease_seconds,
     )
+    feed = Feed(db, poll_seconds=limits.poll_seconds)
+    courier.on_done(feed.wake)
     return Relay(
         config=config,
         clock=clock,
@@ -138,6 +143,7 @@ async def _make(
             capacity=limits.accept_queue,
         ),
         deliveries=deliveries,
+        feed=feed,
         worker=Worker(deliveries, courier, settlements, registry, clock, poll_seconds=limits.poll_seconds),
     )
 
@@ -158,6 +164,9 @@ def build_app(relay: Relay) -> web.Application:
     submissions = Submissions(relay.db)
     targets = Targets(submissions, relay.registry)
     app[provenance.RECORDER] = Recorder(Tasks(relay.db), relay.owners, relay.registry, _clients(config))
+    end_streams_with(app)
+    app[feedback.CLOCK] = relay.clock
+    app[feedback.FEED] = relay.feed
     app[feedback.OWNERS] = relay.owners
     app[feedback.CURSORS] = relay.cursors
     app[feedback.SUBMISSIONS] = submissions
@@ -182,7 +191,13 @@ def build_app(relay: Relay) -> web.Application:
 async def running(relay: Relay, *, worker: bool) -> AsyncIterator[None]:
     """The background of a process. A part that dies ends the block, so that nothing dies unnoticed."""
     async with asyncio.TaskGroup() as group:
-        loops = [relay.settlements.run(), relay.acceptance.run(), relay.courier.run(), relay.keys.load()]
+        loops = [
+            relay.settlements.run(),
+            relay.acceptance.run(),
+            relay.courier.run(),
+            relay.feed.run(),
+            relay.keys.load(),
+        ]
         tasks = [group.create_task(loop) for loop in loops]
         drainers = _drainers(relay, group) if worker else [group.create_task(_keep_registry_fresh(relay))]
         await asyncio.sleep(0)  # let the courier open its task group before anything asks it to carry

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.types import UserDefinedType
+from typing_extensions import override
 
 revision: str = "0001"
 down_revision: str | None = None
@@ -17,6 +18,7 @@ class TransactionId(UserDefinedType[int]):
 
     cache_ok = True
 
+    @override
     def get_col_spec(self, **_: object) -> str:
         return "xid8"
 
@@ -136,7 +138,7 @@ def upgrade() -> None:
         transaction_column(dialect),
         sa.PrimaryKeyConstraint("seq", name=op.f("pk_events")),
     )
-    op.create_index(op.f("ix_events_owner_seq"), "events", ["owner", "seq"], unique=False)
+    op.create_index(op.f("ix_events_owner_xid_seq"), "events", ["owner", "xid", "seq"], unique=False)
 
     op.create_table(
         "key_checks",

@@ -1,5 +1,5 @@
 """The immutable submission: accepting, showing, repeating and retrying it."""
 
-from relay.feedback.routes import CURSORS, OWNERS, SUBMISSIONS, SUBMITTING, TARGETS, routes
+from relay.feedback.routes import CLOCK, CURSORS, FEED, OWNERS, SUBMISSIONS, SUBMITTING, TARGETS, routes
 
-__all__ = ["CURSORS", "OWNERS", "SUBMISSIONS", "SUBMITTING", "TARGETS", "routes"]
+__all__ = ["CLOCK", "CURSORS", "FEED", "OWNERS", "SUBMISSIONS", "SUBMITTING", "TARGETS", "routes"]

@@ -1,11 +1,15 @@
 """``/api/feedback`` and the targets of answers and conversations."""
 
+import asyncio
 from typing import Annotated, Final
 
+import msgspec
 from aiohttp import web
 from msgspec import Meta
 
+from relay.clock import Clock
 from relay.delivery.model import State
+from relay.feedback.feed import Feed, Position
 from relay.feedback.refusals import refuse
 from relay.feedback.store import Filter, Submissions
 from relay.feedback.submitting import Answered, Submitting
@@ -14,6 +18,7 @@ from relay.feedback.wire import FeedbackBody, SubmissionPage, TargetsPage, shown
 from relay.http.answers import json_answer
 from relay.http.bodies import read_json
 from relay.http.cursors import Cursors, scope_of
+from relay.http.events import KEEP_ALIVE_SECONDS, EventStream
 from relay.http.identifiers import path_identifier
 from relay.http.limits import MAX_BODY_BYTES
 from relay.http.observation import TRACE
@@ -28,6 +33,8 @@ SUBMISSIONS: Final = web.AppKey("submissions", Submissions)
 TARGETS: Final = web.AppKey("targets", Targets)
 OWNERS: Final = web.AppKey("owners", Owners)
 CURSORS: Final = web.AppKey("cursors", Cursors)
+FEED: Final = web.AppKey("feed", Feed)
+CLOCK: Final = web.AppKey("clock", Clock)
 
 routes = web.RouteTableDef()
 
@@ -83,6 +90,51 @@ async def page(request: web.Request) -> web.Response:
     items = found[: query.limit]
     following = request.app[CURSORS].issue(scope, [items[-1].seq]) if len(found) > query.limit else None
     return json_answer(SubmissionPage(items=[shown(s) for s in items], next=following))
+
+
+@routes.get("/api/feedback/events", name="feedback_events", allow_head=False)
+async def events(request: web.Request) -> web.StreamResponse:
+    """The caller's own submissions as they change, until the token ends.
+
+    Resumable with ``Last-Event-ID``; without one the stream begins now. The first line is an id alone, so that a
+    client which is cut off before the first event can resume as well.
+    """
+    principal = await authorize(request, "feedback:read")
+    read_query(request, NoParameters)
+    owner = await _owner(request, principal)
+    scope = scope_of(owner.key if owner else "", "events")
+    position = await _resume_at(request, scope)
+    seconds = principal.expires_at - request.app[CLOCK].unix()
+    async with EventStream(request, seconds=seconds) as stream:
+        await stream.send_id(request.app[CURSORS].issue(scope, [position.xid, position.seq]))
+        if owner is None:
+            # Nothing is stored of them yet, so there is nothing to tell; they come again when the stream ends.
+            await asyncio.sleep(KEEP_ALIVE_SECONDS)
+        else:
+            await _send_changes(request, stream, owner, scope, position)
+    return stream.response
+
+
+async def _resume_at(request: web.Request, scope: str) -> Position:
+    last = request.headers.get("Last-Event-ID")
+    if not last:
+        return await request.app[FEED].tail()
+    xid, seq = request.app[CURSORS].read(scope, last)
+    return Position(str(xid), int(seq))
+
+
+async def _send_changes(
+    request: web.Request, stream: EventStream, owner: Owner, scope: str, position: Position
+) -> None:
+    async for changes in request.app[FEED].follow(owner.id, position, idle=KEEP_ALIVE_SECONDS):
+        if not changes:
+            await stream.keep_alive()
+        # Several changes of one submission show the same state: only the newest is sent.
+        for change in {c.submission: c for c in changes}.values():
+            submission = await request.app[SUBMISSIONS].get(change.submission)
+            identifier = request.app[CURSORS].issue(scope, [change.position.xid, change.position.seq])
+            data = msgspec.json.encode(shown(submission)).decode()
+            await stream.send(data, event="feedback", id=identifier)
 
 
 @routes.get(f"/api/feedback/{segment('id')}", name="show_feedback")

@@ -92,6 +92,10 @@ class EventStream:
         """Send an event; waits while the reader is slow, and leaves the context when it has gone."""
         await self.response.write(frame(data, event=event, id=id))
 
+    async def send_id(self, id: str) -> None:  # noqa: A002
+        """Tell the reader where it stands, without an event."""
+        await self.response.write(f"id: {_single_line(id)}\n\n".encode())
+
     async def keep_alive(self) -> None:
         """Send a comment, which also finds out whether the reader is still there."""
         await self.response.write(comment("keep-alive"))

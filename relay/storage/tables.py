@@ -250,7 +250,7 @@ events = Table(
     Column("at", BigInteger, nullable=False),
     # Numbers commit out of order: readers stop below the oldest running transaction.
     Column("xid", transaction_id, FetchedValue(), nullable=False),
-    Index(None, "owner", "seq"),
+    Index(None, "owner", "xid", "seq"),
 )
 
 audit_log = Table(
