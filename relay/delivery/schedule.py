@@ -11,8 +11,8 @@ from tenacity import RetryCallState, Retrying, wait_chain, wait_combine, wait_fi
 JITTER = 0.1
 """The largest share of a wait that is added to it."""
 
-# ASCII only: str.isdigit() takes digits of every script. More digits than this are beyond any cap.
-_SECONDS = re.compile(r"[0-9]{1,18}\Z")
+# ASCII only: str.isdigit() takes digits of every script.
+_SECONDS = re.compile(r"[0-9]+\Z")
 
 
 @dataclass(frozen=True, slots=True)

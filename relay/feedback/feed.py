@@ -88,7 +88,7 @@ class Feed:
         return Position(row.xid, row.seq)
 
     async def follow(self, owner: OwnerId, position: Position, *, idle: float) -> AsyncIterator[Sequence[Change]]:
-        """The owner's changes after ``position``, in pages, for ever; an empty one: nothing new for ``idle`` seconds."""
+        """The owner's changes after ``position``, in pages, for ever; an empty one: no news for ``idle`` seconds."""
         listener = _Listener(owner, position)
         self._listeners.add(listener)
         self.wake()
