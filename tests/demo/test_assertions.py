@@ -1,5 +1,6 @@
 """The demonstration's issuer believes an assertion only if every demand of RFC 7523 section 3 is met."""
 
+import json
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from relay.demo.assertions import (
     unverified_client_id,
 )
 from tests.support.demo import DETAILS, LEFT_OUT, RELAY, SUBMISSION, Assertions
+from tests.support.issuer import compact
 
 ISSUER = "https://login.example.org"
 NOW = 1_800_000_000
@@ -90,6 +92,13 @@ class TestOfClient:
         other = Assertions(ECKey.generate_key("P-256"), issuer=ISSUER, now=NOW)
         with pytest.raises(AssertionRefused):
             check_client(other.of_client(header={"kid": KEY.thumbprint()}))
+
+    @pytest.mark.parametrize("claims", [b"[]", b'"text"', b'{"iss":"workbench","iss":"workbench"}', b"no json"])
+    def test_claims_are_no_object(self, claims: bytes) -> None:
+        """A signature over something else than claims, or over claims that two readers could differ on, is refused."""
+        header = json.dumps({"alg": "ES256", "typ": "JWT", "kid": KEY.thumbprint()}).encode()
+        with pytest.raises(AssertionRefused):
+            check_client(compact(header, claims, KEY, "ES256"))
 
 
 class TestOfOwner:

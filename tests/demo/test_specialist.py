@@ -61,7 +61,7 @@ class Person:
     async def finish(self, task: str) -> Exchange:
         return await post_json(self._egress, f"{self.origin}/runs/{task}/finish", {}, token=await self.token())
 
-    async def relayed(self, purpose: Purpose) -> str:
+    async def relayed(self, purpose: Purpose, scope: str = "feedback:write") -> str:
         """The Authorization that the relay gets for a submission of this person's (or of the machine client)."""
         kind = ClientCredentials if self.user == "workbench" else OwnerAssertion
         credential = kind(
@@ -70,7 +70,7 @@ class Person:
             token_endpoint=f"{self._issuer.url}/token",
             key_file=str(self._key_file),
             resource=self.origin,
-            scope="feedback:write",
+            scope=scope,
         )
         return await self._authorizations.header_for(credential, subject=self.user, purpose=purpose, deadline=10)
 
@@ -288,11 +288,20 @@ class TestBoundTokens:
         assert (await alice.send(request, await alice.relayed(purpose))).status == 403
 
     async def test_other_use(self, person: Make, egress: Egress, origin: str) -> None:
-        """A token for one submission is good for no run, whatever its scopes, and resolves nothing."""
-        alice = person("alice")
+        """A token for one submission is good for no run and no resolution, whatever its scopes."""
+        alice, operator = person("alice"), person("operator")
         task = (await alice.run())["taskId"]
-        token = (await alice.relayed(Purpose(ID, task, "ab" * 32))).removeprefix("Bearer ")
-        assert (await get(egress, f"{origin}/runs/{task}", token=token)).status == 403
+        reading = await alice.relayed(Purpose(ID, task, "ab" * 32), "runs:read")
+        assert (await get(egress, f"{origin}/runs/{task}", token=reading.removeprefix("Bearer "))).status == 403
+
+        body = json.dumps({"id": ID, "owner": "own_x", "resolution": "fixed"}).encode()
+        purpose = Purpose(ID, task, hashlib.sha256(body).hexdigest())
+        headers = {
+            "content-type": "application/json",
+            "authorization": await operator.relayed(purpose, "operator:write"),
+        }
+        resolved = await egress.exchange("PATCH", f"{origin}/api/feedback", headers=headers, body=body, deadline=10)
+        assert resolved.status == 403
 
     async def test_own_token(self, person: Make) -> None:
         """The owner's own token is bound to nothing, and rates the owner's run."""
