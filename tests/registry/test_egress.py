@@ -311,22 +311,25 @@ async def test_connections_are_kept(authority: Authority, rules: EgressPolicy):
 
 async def test_an_unasked_answer_answers_nothing(authority: Authority, rules: EgressPolicy):
     """A second answer that arrives on a kept connection is not taken for the answer to the next request."""
-    second_is_out = asyncio.Event()
+    answered, unasked_is_out = asyncio.Event(), asyncio.Event()
 
     async def script(line: Line) -> None:
         await line.receive()
         await line.send(OK)
+        await answered.wait()
         await line.send(OK.replace(b"201 Created", b"299 Unasked"))
-        second_is_out.set()
+        unasked_is_out.set()
         await line.receive()
         await line.send(OK)
 
-    async with serve(script, authority.server()) as peer, Egress(rules) as egress:
-        for _ in range(3):
-            assert (await post(egress, peer)).status == 201
-            await second_is_out.wait()
-            second_is_out.clear()
-    assert all(received.body == b"{}" for received in peer.received)
+    tls = authority.server()
+    async with serve(script, tls) as peer, serve(answer_all, tls) as other, Egress(rules) as egress:
+        await post(egress, peer)
+        answered.set()
+        await unasked_is_out.wait()
+        await post(egress, other)  # takes so many turns of the loop that the unasked answer has been read by then
+        assert (await post(egress, peer)).status == 201
+    assert (peer.connections, len(peer.received)) == (2, 2)
 
 
 async def test_a_post_is_sent_once_even_if_its_connection_dies(authority: Authority, rules: EgressPolicy):
