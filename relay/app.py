@@ -13,7 +13,7 @@ from aiohttp import web
 from registry.credentials import Authorizations
 from registry.egress import Egress
 from registry.registrations import Declaration, Registrations
-from relay import feedback, health, provenance
+from relay import api, feedback, health, provenance
 from relay.clock import Clock, SystemClock
 from relay.config import Config
 from relay.delivery.attempt import Attempts
@@ -182,8 +182,7 @@ def build_app(relay: Relay) -> web.Application:
         relay.clock,
         relay.metrics,
     )
-    for routes in (health.routes, provenance.routes, feedback.routes):
-        app.add_routes(routes)
+    app.add_routes(api.ROUTES)
     return app
 
 

@@ -10,6 +10,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from relay.feedback.acceptance import Acceptance
 from relay.http.answers import json_answer
+from relay.http.operations import Answer, Operation, described
 from relay.identity.keys import KeySets
 from relay.storage import schema
 from relay.storage.engine import Database
@@ -70,18 +71,40 @@ class Health:
         return self._metrics.render(accept)
 
 
+ALIVE: Final = Operation(
+    tag="operation", query=None, database=False, answers={200: Answer("The process answers.", Alive)}
+)
+READY: Final = Operation(
+    tag="operation",
+    query=None,
+    database=False,
+    answers={
+        200: Answer("Requests can be taken.", Readiness),
+        503: Answer("Something is missing.", Readiness),
+    },
+)
+METRICS: Final = Operation(
+    tag="operation",
+    query=None,
+    answers={
+        200: Answer("In the format that was asked for.", media_types=("text/plain", "application/openmetrics-text"))
+    },
+)
+
 HEALTH: Final = web.AppKey("health", Health)
 
 routes = web.RouteTableDef()
 
 
 @routes.get("/healthz", name="healthz")
+@described(ALIVE)
 async def alive(_request: web.Request) -> web.Response:
     """Whether the process answers."""
     return json_answer(Alive())
 
 
 @routes.get("/readyz", name="readyz")
+@described(READY)
 async def ready(request: web.Request) -> web.Response:
     """Whether requests can be taken: the database, its migrations and the issuers' keys."""
     readiness = await request.app[HEALTH].readiness()
@@ -89,6 +112,7 @@ async def ready(request: web.Request) -> web.Response:
 
 
 @routes.get("/metrics", name="metrics")
+@described(METRICS)
 async def metrics(request: web.Request) -> web.Response:
     """Prometheus metrics."""
     body, content_type = await request.app[HEALTH].metrics(request.headers.get("Accept", ""))

@@ -124,7 +124,7 @@ def openapi() -> None:
 
     The same that the gateway serves at /openapi.json.
     """
-    from relay.http.openapi import document
+    from relay.api import document
 
     print_json(document())
 

@@ -1,20 +1,19 @@
 """``/api/feedback`` and the targets of answers and conversations."""
 
 import asyncio
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
 from aiohttp import web
-from msgspec import Meta
 
 from relay.clock import Clock
-from relay.delivery.model import State
+from relay.feedback import contract
 from relay.feedback.feed import Feed, Position
 from relay.feedback.refusals import refuse
 from relay.feedback.store import Filter, Submissions
 from relay.feedback.submitting import Answered, Submitting
 from relay.feedback.targets import Targets
-from relay.feedback.wire import FeedbackBody, SubmissionPage, TargetsPage, shown
+from relay.feedback.wire import FeedbackBody, FeedbackQuery, SubmissionPage, TargetsPage, shown
 from relay.http.answers import json_answer
 from relay.http.bodies import read_json
 from relay.http.cursors import Cursors, scope_of
@@ -22,6 +21,7 @@ from relay.http.events import KEEP_ALIVE_SECONDS, EventStream
 from relay.http.identifiers import path_identifier
 from relay.http.limits import MAX_BODY_BYTES
 from relay.http.observation import TRACE
+from relay.http.operations import described
 from relay.http.parameters import NoParameters, Page, read_query, segment
 from relay.http.preferences import Preference, read_preference
 from relay.identity.authentication import authorize, authorize_any
@@ -38,20 +38,16 @@ CLOCK: Final = web.AppKey("clock", Clock)
 
 routes = web.RouteTableDef()
 
-FilterText = Annotated[str, Meta(min_length=1, max_length=256)]
-
-
-class FeedbackQuery(Page, frozen=True, rename="camel"):
-    """Which of the own submissions to list."""
-
-    state: State | None = None
-    agent: FilterText | None = None
-    task_id: FilterText | None = None
-
 
 @routes.post("/api/feedback", name="submit_feedback")
+@described(contract.SUBMIT)
 async def submit(request: web.Request) -> web.Response:
-    """Rate one specialist task; the answer waits for the acknowledgement as ``Prefer`` says."""
+    """Rate one specialist task.
+
+    The submission is committed before any answer but an error; then the answer waits for the specialist's
+    acknowledgement as ``Prefer`` says. Send the very same request again whenever an answer is lost: an exact repeat
+    changes nothing, and has a waiting submission tried now. A rating is never edited.
+    """
     principal = await authorize(request, "feedback:write")
     read_query(request, NoParameters)
     preference = read_preference(request)
@@ -63,8 +59,12 @@ async def submit(request: web.Request) -> web.Response:
 
 
 @routes.post(f"/api/feedback/{segment('id')}/retry", name="retry_feedback")
+@described(contract.RETRY)
 async def retry(request: web.Request) -> web.Response:
-    """Try a submission again, with the same UUID and bytes."""
+    """Try a submission again, with the same UUID and bytes.
+
+    Takes no body. Never overrides a wait that the specialist asked for, an open breaker, or an operator's hold.
+    """
     principal = await authorize(request, "feedback:write")
     read_query(request, NoParameters)
     preference = read_preference(request)
@@ -76,6 +76,7 @@ async def retry(request: web.Request) -> web.Response:
 
 
 @routes.get("/api/feedback", name="list_feedback")
+@described(contract.LIST)
 async def page(request: web.Request) -> web.Response:
     """The caller's own submissions, newest first."""
     principal = await authorize(request, "feedback:read")
@@ -93,6 +94,7 @@ async def page(request: web.Request) -> web.Response:
 
 
 @routes.get("/api/feedback/events", name="feedback_events", allow_head=False)
+@described(contract.EVENTS)
 async def events(request: web.Request) -> web.StreamResponse:
     """The caller's own submissions as they change, until the token ends.
 
@@ -138,6 +140,7 @@ async def _send_changes(
 
 
 @routes.get(f"/api/feedback/{segment('id')}", name="show_feedback")
+@described(contract.SHOW)
 async def show(request: web.Request) -> web.Response:
     """One of the caller's own submissions."""
     principal = await authorize(request, "feedback:read")
@@ -150,6 +153,7 @@ async def show(request: web.Request) -> web.Response:
 
 
 @routes.get(f"/api/answers/{segment('answerId')}/targets", name="answer_targets")
+@described(contract.TARGETS_OF_ANSWER)
 async def answer_targets(request: web.Request) -> web.Response:
     """The specialists behind one answer."""
     principal = await authorize_any(request, "feedback:read", "provenance:write")
@@ -159,6 +163,7 @@ async def answer_targets(request: web.Request) -> web.Response:
 
 
 @routes.get(f"/api/conversations/{segment('conversationId')}/targets", name="conversation_targets")
+@described(contract.TARGETS_OF_CONVERSATION)
 async def conversation_targets(request: web.Request) -> web.Response:
     """The specialists behind every answer of a conversation, oldest answer first."""
     principal = await authorize_any(request, "feedback:read", "provenance:write")

@@ -9,6 +9,7 @@ from registry.model import AgentId, RanAs
 from relay.delivery.model import State
 from relay.feedback.model import LastAttempt, Submission
 from relay.identity.model import OwnerId
+from relay.provenance.model import Status
 from relay.storage.engine import Database
 
 COLUMNS = """
@@ -65,7 +66,7 @@ class Target:
     answer: str
     agent: AgentId
     task: str
-    status: str
+    status: Status
     ran_as: RanAs
     submission: Submission | None
 

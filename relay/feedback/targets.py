@@ -7,7 +7,7 @@ from registry.protocols.catalog import ADAPTERS
 from registry.registrations import Registrations
 from relay.errors import Refusal
 from relay.feedback.store import Submissions, Target
-from relay.feedback.wire import AnswerTargets, TargetShown, shown
+from relay.feedback.wire import AnswerTargets, Reason, TargetShown, shown
 from relay.identity.model import Owner
 
 
@@ -61,7 +61,7 @@ class Targets:
             submission=None if target.submission is None else shown(target.submission),
         )
 
-    def _reason(self, owner: Owner, target: Target) -> str | None:
+    def _reason(self, owner: Owner, target: Target) -> Reason | None:
         if target.submission is not None:
             return "submission_erased" if target.submission.erased_at else "already_submitted"
         if target.status == "running":

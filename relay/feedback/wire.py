@@ -1,18 +1,24 @@
 """Feedback at the edge."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from registry.model import AgentId
+from registry.model import AgentId, Obstacle
 from registry.protocols.contract import Rating
 from relay.clock import rfc3339
 from relay.delivery.model import Cause, End, State
 from relay.errors import FieldProblem, Refusal
 from relay.feedback.model import MOST_COMMENT_UNITS, LastAttempt, Offer, Submission, canonical_uuid, utf16_units
-from relay.http.identifiers import Identifier
+from relay.http.identifiers import Identifier, Moment
+from relay.http.parameters import Page
+from relay.provenance.model import Status
 
 UUID_PATTERN = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$(?!\n)"
+
+
+SubmissionId = Annotated[str, Meta(description="The submission's UUID.", extra_json_schema={"format": "uuid"})]
+"""A submission as a path names it; anything that is no UUID is simply not there."""
 
 
 class FeedbackBody(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -45,12 +51,27 @@ def _at(pointer: str, detail: str) -> Refusal:
     return Refusal("invalid_field", detail, errors=(FieldProblem(pointer, detail),))
 
 
+FilterText = Annotated[str, Meta(min_length=1, max_length=256)]
+
+
+class FeedbackQuery(Page, frozen=True, rename="camel"):
+    """Which of the own submissions to list."""
+
+    state: State | None = None
+    agent: FilterText | None = None
+    task_id: FilterText | None = None
+
+
+Reason = Obstacle | Literal["already_submitted", "submission_erased", "task_not_finished"]
+"""Why a task cannot be rated: the code with which a rating would be refused."""
+
+
 class AttemptShown(Struct, frozen=True, rename="camel"):
     """The newest attempt. ``ambiguous``: the specialist may have received it although it did not acknowledge."""
 
     number: int
     cause: Cause
-    at: str
+    at: Moment
     outcome: End
     reason: str | None
     status: int | None
@@ -67,11 +88,11 @@ class SubmissionShown(Struct, frozen=True, rename="camel"):
     task_id: str
     rating: Rating | None
     comment: str | None
-    created_at: str
-    saved_at: str | None
-    next_attempt_at: str | None
+    created_at: Moment
+    saved_at: Moment | None
+    next_attempt_at: Moment | None
     last_attempt: AttemptShown | None
-    erased_at: str | UnsetType = UNSET
+    erased_at: Moment | UnsetType = UNSET
 
 
 class TargetShown(Struct, frozen=True, rename="camel"):
@@ -80,9 +101,9 @@ class TargetShown(Struct, frozen=True, rename="camel"):
     agent: str
     agent_name: str
     task_id: str
-    status: str
+    status: Status
     rateable: bool
-    reason: str | None
+    reason: Reason | None
     submission: SubmissionShown | None
 
 

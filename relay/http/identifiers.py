@@ -1,4 +1,4 @@
-"""Ids that callers give us: 1 to 256 characters without controls, kept exactly as they came."""
+"""Words of the edge: ids that callers give us (1 to 256 characters without controls, kept as they came), instants."""
 
 import re
 from typing import Annotated
@@ -12,6 +12,18 @@ from relay.errors import FieldProblem, Refusal
 PATTERN = r"^[^\u0000-\u001f\u007f-\u009f]{1,256}$(?!\n)"
 
 Identifier = Annotated[str, Meta(min_length=1, max_length=256, pattern=PATTERN)]
+
+PathIdentifier = Annotated[
+    Identifier,
+    Meta(
+        description="Percent-encoded as one segment, and never normalised.",
+        extra_json_schema={"not": {"enum": [".", ".."]}},
+    ),
+]
+"""What `path_identifier` takes."""
+
+Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+"""An instant as `relay.clock.rfc3339` writes it."""
 
 _IDENTIFIER = re.compile(PATTERN)
 

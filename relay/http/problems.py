@@ -11,10 +11,11 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from relay.errors import Code, Refusal
+from relay.errors import Code, FieldProblem, Refusal
 from relay.redaction import outline
 
 CONTENT_TYPE = "application/problem+json"
+
 DATABASE_RETRY_SECONDS = 2
 
 PROBLEM = web.RequestKey("problem", str)
@@ -42,23 +43,32 @@ _SQLITE_ERROR = 1
 """SQLite's primary code for a statement that is wrong, as opposed to a database that is busy, full or gone."""
 
 
+class Problem(msgspec.Struct, frozen=True):
+    """A problem document. Branch on ``code``; show ``detail``, which says what to change."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: Code
+    instance: str | msgspec.UnsetType = msgspec.UNSET
+    errors: tuple[FieldProblem, ...] | msgspec.UnsetType = msgspec.UNSET
+
+
 def problem_response(refusal: Refusal, *, instance: str | None = None) -> web.Response:
     """The problem document of a refusal, with its headers. Extra members never replace those of the RFC."""
-    document: dict[str, object] = {
-        **refusal.extra,
-        "type": f"urn:feedback-relay:{refusal.code}",
-        "title": refusal.title,
-        "status": refusal.status,
-        "detail": refusal.detail,
-        "code": refusal.code,
-    }
-    if instance is not None:
-        document["instance"] = instance
-    if refusal.errors:
-        document["errors"] = [{"pointer": error.pointer, "detail": error.detail} for error in refusal.errors]
+    problem = Problem(
+        type=f"urn:feedback-relay:{refusal.code}",
+        title=refusal.title,
+        status=refusal.status,
+        detail=refusal.detail,
+        code=refusal.code,
+        instance=msgspec.UNSET if instance is None else instance,
+        errors=refusal.errors or msgspec.UNSET,
+    )
     response = web.Response(
         status=refusal.status,
-        body=msgspec.json.encode(document),
+        body=msgspec.json.encode({**refusal.extra, **msgspec.to_builtins(problem)}),
         content_type=CONTENT_TYPE,
         headers={**_HEADERS.get(refusal.code, {}), **refusal.headers},
     )

@@ -6,7 +6,7 @@ from msgspec import Meta, Struct
 
 from registry.model import RanAs
 from relay.clock import rfc3339
-from relay.http.identifiers import Identifier
+from relay.http.identifiers import Identifier, Moment
 from relay.provenance.model import MOST_EVIDENCE, Evidence, Role, Status, Task
 from relay.provenance.store import Recorded
 
@@ -59,8 +59,8 @@ class TaskShown(Struct, frozen=True, rename="camel"):
     run_id: str | None
     evidence: list[EvidenceItem]
     registration_version: int
-    created_at: str
-    finished_at: str | None
+    created_at: Moment
+    finished_at: Moment | None
 
 
 def shown(recorded: Recorded) -> TaskShown:

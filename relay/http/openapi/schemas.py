@@ -1,0 +1,73 @@
+"""JSON Schemas (2020-12, as OpenAPI 3.1 uses it) of the types at the edge."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+Schema = dict[str, Any]
+
+_REFERENCE = "#/components/schemas/{name}"
+
+
+class Schemas:
+    """The schemas of types, and the components that they refer to, each under its class's name."""
+
+    def __init__(self) -> None:
+        self.components: dict[str, Schema] = {}
+
+    def of(self, type_: Any) -> Schema:  # noqa: ANN401 - any annotation
+        """The schema of a type; the Structs in it become components."""
+        (schema,), found = msgspec.json.schema_components([type_], ref_template=_REFERENCE)
+        for name, component in found.items():
+            if self.components.setdefault(name, in_markdown(component)) != in_markdown(component):
+                raise ValueError(f"two types at the edge are called {name}")
+        return schema
+
+    def refer(self, name: str, component: Schema) -> Schema:
+        """A reference to a component that is no Struct."""
+        self.components[name] = component
+        return {"$ref": _REFERENCE.format(name=name)}
+
+    def parameters(self, query: type[msgspec.Struct]) -> Iterator[Schema]:
+        """The query parameters that `relay.http.parameters.read_query` takes for this type."""
+        _, found = msgspec.json.schema_components([query], ref_template=_REFERENCE)
+        own = found[query.__name__]
+        for name, schema in own["properties"].items():
+            parameter = {"name": name, "in": "query", "required": name in own.get("required", ())}
+            yield _with_description(parameter, _without_null(schema))
+
+
+def parameter(name: str, place: str, schema: Schema) -> Schema:
+    """A parameter whose description is its schema's."""
+    return _with_description({"name": name, "in": place, "required": place == "path"}, dict(schema))
+
+
+def in_markdown(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """The same with descriptions in CommonMark: docstrings mark code with two backticks, and wrap their lines."""
+    if isinstance(value, list):
+        return [in_markdown(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: markdown(item) if name == "description" and isinstance(item, str) else in_markdown(item)
+        for name, item in value.items()
+    }
+
+
+def markdown(docstring: str) -> str:
+    """A docstring as CommonMark, with each paragraph on one line."""
+    paragraphs = docstring.replace("``", "`").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def _with_description(parameter: Schema, schema: Schema) -> Schema:
+    description = schema.pop("description", None)
+    return {**parameter, **({"description": markdown(description)} if description else {}), "schema": schema}
+
+
+def _without_null(schema: Schema) -> Schema:
+    """A parameter that may be left out is None inside; on the wire there is no null."""
+    kept = {name: value for name, value in schema.items() if (name, value) != ("default", None)}
+    choices = [choice for choice in kept.pop("anyOf", ()) if choice != {"type": "null"}]
+    return {**kept, **(choices[0] if len(choices) == 1 else {"anyOf": choices} if choices else {})}
