@@ -20,6 +20,8 @@ from registry.egress import Egress, EgressFailure
 from registry.model import ClientCredentials, Credential, OwnerAssertion, StaticBearer
 
 _FORM_HEADERS = {"content-type": "application/x-www-form-urlencoded"}
+_LASTING = frozenset({"address_refused", "request_refused", "url_refused"})
+"""Failures of the egress that stay until an operator changes the configuration."""
 
 
 class Authorizations:
@@ -165,8 +167,7 @@ class _Flight:
 
 
 def _unreachable(kind: str) -> CredentialFailure:
-    # An address that is refused stays refused until an operator changes the configuration.
-    return CredentialFailure("token_endpoint_unreachable", temporary=kind != "address_refused", cause=kind)
+    return CredentialFailure("token_endpoint_unreachable", temporary=kind not in _LASTING, cause=kind)
 
 
 def static_token(raw: bytes) -> str:

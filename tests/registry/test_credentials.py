@@ -688,12 +688,16 @@ class TestUnreachable:
         refused = await failure(authorizations, gone)
         assert (refused.reason, refused.temporary) == ("token_endpoint_unreachable:connect_failed", True)
 
-    async def test_refused_address(self, clock: Clock, machine: ClientCredentials) -> None:
-        """A token endpoint at an address that must not be dialled stays so until somebody acts."""
-        elsewhere = dataclasses.replace(machine, token_endpoint="https://10.0.0.1/token")
+    @pytest.mark.parametrize(
+        ("endpoint_url", "kind"),
+        [("https://10.0.0.1/token", "address_refused"), ("http://login.example.org/token", "url_refused")],
+    )
+    async def test_forbidden(self, clock: Clock, machine: ClientCredentials, endpoint_url: str, kind: str) -> None:
+        """A token endpoint that must not be called stays so until somebody acts."""
+        elsewhere = dataclasses.replace(machine, token_endpoint=endpoint_url)
         async with Egress(EgressPolicy()) as egress:
             refused = await failure(Authorizations(egress, relay_issuer=RELAY, now=clock), elsewhere)
-        assert (refused.reason, refused.temporary) == ("token_endpoint_unreachable:address_refused", False)
+        assert (refused.reason, refused.temporary) == (f"token_endpoint_unreachable:{kind}", False)
 
     async def test_silent(self, authorizations: Authorizations, owner: OwnerAssertion, endpoint: TokenEndpoint) -> None:
         """A token endpoint that does not answer costs the deadline and no more."""
