@@ -127,7 +127,7 @@ async def outbox(database: Database) -> Outbox:
     registry = Registrations(database.read)
     await registry.reload()
     deliveries = Deliveries(database, LEASE, BREAKER)
-    yield Outbox(
+    return Outbox(
         database, deliveries, registry, Settlements(deliveries, registry, SCHEDULE, patience_seconds=5), agents
     )
 
