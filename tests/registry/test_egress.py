@@ -56,6 +56,24 @@ async def test_a_request_without_a_body_has_no_content_type(authority: Authority
     assert b"accept: application/jwk-set+json" in [line.lower() for line in received.lines]
 
 
+async def test_a_body_has_no_type_but_the_callers(authority: Authority, rules: EgressPolicy):
+    """No Content-Type is made up for a body."""
+    async with serve(answer_all, authority.server()) as peer, Egress(rules) as egress:
+        await post(egress, peer)
+    assert b"content-type" not in peer.received[0].head.lower()
+
+
+@pytest.mark.parametrize(
+    "url", ["http://localhost:{}/a%20b;c=d,e/@:~!$&'()*+", "http://127.0.0.1:{}//a/?x=y&z", "http://localhost:{}"]
+)
+async def test_urls_go_out_as_they_are_written(rules: EgressPolicy, url: str):
+    """No part of a path is encoded, decoded or normalised on the way."""
+    async with serve(answer_all, None) as peer, Egress(rules) as egress:
+        await egress.exchange("GET", url.format(peer.port), headers={}, deadline=10)
+    path = url.partition("{}")[2] or "/"
+    assert peer.received[0].lines[0] == f"GET {path} HTTP/1.1".encode()
+
+
 async def test_nothing_of_the_surroundings_goes_out(
     authority: Authority, rules: EgressPolicy, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ):
