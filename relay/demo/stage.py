@@ -1,4 +1,4 @@
-"""The demonstration's processes: an issuer, two specialists and a relay, each on its own, stopped and started at will."""
+"""The demonstration's processes: an issuer, two specialists and a relay, each of its own."""
 
 import asyncio
 import json

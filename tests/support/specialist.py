@@ -47,6 +47,8 @@ class Specialist:
     """``behave`` answers posts, ``listing`` is what a GET shows. ``received`` holds what came in, in order."""
 
     behave: Behaviour = acknowledge
+    raw: Callable[[Received, web.Request], Awaitable[web.StreamResponse]] | None = None
+    """Answers posts instead of ``behave``, with the request at hand: for streams."""
     listing: object = field(default_factory=list)
     received: list[Received] = field(default_factory=list)
     port: int = 0
@@ -97,4 +99,6 @@ class Specialist:
             self._arrived.notify_all()
         if request.method == "GET":
             return web.json_response(self.listing)
+        if self.raw is not None:
+            return await self.raw(received, request)
         return await self.behave(received)
