@@ -1,5 +1,6 @@
 """The commands, their exit codes, and what they print where."""
 
+import json
 import socket
 import subprocess
 import sys
@@ -153,6 +154,18 @@ def test_what_the_server_says_is_told_without_the_password(config_file: Path, po
     assert "hunter2" not in result.output
 
 
+def run_apart(config_file: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """A process of its own: serving takes over signals and logging."""
+    return subprocess.run(
+        [sys.executable, "-m", "relay", "--config", str(config_file), *command],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
 def test_an_address_in_use_is_wrong_surroundings(config_file: Path):
     """Exit code 3 and one line that names the address."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -161,14 +174,27 @@ def test_an_address_in_use_is_wrong_surroundings(config_file: Path):
             "[server]", f"[server]\ndevelopment = true\nport = {port}"
         )
         config_file.write_text(text, encoding="utf-8")
-        done = subprocess.run(
-            [sys.executable, "-m", "relay", "--config", str(config_file), "serve"],
-            cwd=Path(__file__).parents[2],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        done = run_apart(config_file, "serve")
     assert done.returncode == 3
     assert f"('127.0.0.1', {port})" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["serve", "work"])
+def test_serving_without_its_database_is_wrong_surroundings(config_file: Path, tmp_path: Path, command: str):
+    """A supervisor may try again; an operator reads one line."""
+    url = f"postgresql:///relay?host={tmp_path}"
+    config_file.write_text(MINIMAL.replace("sqlite:///relay.db", url), encoding="utf-8")
+    done = run_apart(config_file, command)
+    assert done.returncode == 3
+    assert "relay: the database cannot be used: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_openapi_document_needs_no_configuration():
+    """It is the program's, not a deployment's."""
+    result = CliRunner().invoke(main, ["openapi"], prog_name="relay")
+    assert result.exit_code == 0
+    document = json.loads(result.stdout)
+    assert document["openapi"].startswith("3.1")
+    assert "/api/feedback" in document["paths"]

@@ -16,7 +16,7 @@ TEXT = EXAMPLE.read_text(encoding="utf-8")
 KEY = re.compile(r"(?:# )?(?P<key>\w+) = ")
 
 
-def keys_of(expected: Any, table: tuple[str, ...] = ()) -> Iterator[str]:  # noqa: ANN401 - a type
+def keys_of(expected: Any, table: tuple[str, ...] = ()) -> Iterator[str]:
     """Every key that a file may have, as ``table.key``; ``*`` stands for a name that operators choose."""
     for struct in structs_in(expected):
         if struct.__struct_config__.tag_field:
@@ -29,7 +29,7 @@ def keys_of(expected: Any, table: tuple[str, ...] = ()) -> Iterator[str]:  # noq
                 yield ".".join((*table, field.name))
 
 
-def structs_in(expected: Any) -> Iterator[type[msgspec.Struct]]:  # noqa: ANN401
+def structs_in(expected: Any) -> Iterator[type[msgspec.Struct]]:
     if isinstance(expected, type) and issubclass(expected, msgspec.Struct):
         yield expected
     elif get_origin(expected) in {tuple, dict, Union, UnionType, Annotated}:
