@@ -52,9 +52,7 @@ def parse(token: str) -> Unverified:
 
 def media_type(typ: str) -> str:
     """RFC 7515 section 4.1.9: case does not matter, and ``application/`` may be left out."""
-    lowered = typ.lower()
-    short = lowered.removeprefix("application/")
-    return lowered if "/" in short else short
+    return typ.lower().removeprefix("application/")
 
 
 def is_name(value: object) -> bool:

@@ -7,7 +7,7 @@ import pytest
 
 from registry.egress import Egress, EgressPolicy
 from relay.errors import Refusal
-from relay.identity.keys import Fetched, Freshness, KeySets
+from relay.identity.keys import Fetched, Freshness, KeySets, KeyStatus
 from relay.identity.model import IssuerPolicy, Principal
 from relay.identity.refusals import Defect, unauthenticated
 from relay.identity.tokens import Verifier
@@ -88,3 +88,13 @@ class Gate:
 def gate(policy: IssuerPolicy, keys: KeySets, clock: TurnableClock) -> Gate:
     defects: list[Defect] = []
     return Gate(Verifier([policy], keys, clock, defects.append), defects)
+
+
+async def find(keys: KeySets, issuer: TestIssuer, kid: str | None = None) -> bool:
+    return await keys.find(issuer.url, kid or issuer.kid(), "ES256") is not None
+
+
+async def settled(keys: KeySets) -> KeyStatus:
+    """The status once no fetch is in flight: `load` joins it."""
+    await keys.load()
+    return keys.status()[0]

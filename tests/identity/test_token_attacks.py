@@ -1,46 +1,22 @@
 """Tokens that somebody made to get in. Each is refused, for the right reason, with the one 401."""
 
 import base64
-import contextlib
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from joserfc import jwe
 from joserfc.jwk import ECKey, RSAKey
 
-from relay.errors import Refusal
-from relay.identity.claims import LATEST_INSTANT
-from relay.identity.compact import MAX_TOKEN_BYTES, is_name
+from relay.identity.compact import MAX_TOKEN_BYTES
 from relay.identity.refusals import Defect
-from tests.conftest import TurnableClock
 from tests.identity.conftest import Gate
-from tests.support.issuer import LIFETIME, TestIssuer, compact
+from tests.support.forgery import dumps, encode, human, unsigned
+from tests.support.issuer import TestIssuer, compact
 
 P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
-
-any_fixture = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
-
-
-def encode(raw: bytes) -> str:
-    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
-
-
-def dumps(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
-
-
-def unsigned(header: Mapping[str, object], claims: Mapping[str, object], signature: bytes = b"") -> str:
-    return ".".join((encode(dumps(header)), encode(dumps(claims)), encode(signature)))
-
-
-def human(issuer: TestIssuer, **overrides: object) -> dict[str, object]:
-    return issuer.claims(**{"sub": "alice", "client_id": "workbench", "scope": "feedback:write", **overrides})
 
 
 @pytest.mark.parametrize("algorithm", ["none", "None", "NONE", "nOnE"])
@@ -202,120 +178,6 @@ async def test_odd_algorithms(algorithm: object, gate: Gate, issuer: TestIssuer)
 
 
 @pytest.mark.parametrize(
-    ("iss", "reason"),
-    [
-        (lambda url: url + "/", "unknown_issuer"),
-        (lambda url: url.upper(), "unknown_issuer"),
-        (lambda url: url + "#", "unknown_issuer"),
-        (lambda _: "https://evil.example.org", "unknown_issuer"),
-        (lambda url: [url], "unknown_issuer"),
-        (lambda url: {"url": url}, "unknown_issuer"),
-        (lambda _: None, "unknown_issuer"),
-        (lambda _: 7, "unknown_issuer"),
-    ],
-)
-async def test_other_issuers(iss: Callable[[str], object], reason: Defect, gate: Gate, issuer: TestIssuer) -> None:
-    """The issuer is one that is configured, code point by code point, and nothing is fetched to find out."""
-    assert await gate.refuse(issuer.mint(iss=iss(issuer.url))) == reason
-    assert issuer.fetches == 0
-
-
-NOT_A_TIME: list[object] = [
-    True,
-    "1800000000",
-    "１８０００００３００",
-    None,
-    -1,
-    1_800_000_300_000,
-    10**400,
-    [1_800_000_300],
-    {},
-]
-
-
-@pytest.mark.parametrize("claim", ["exp", "iat"])
-@pytest.mark.parametrize("value", NOT_A_TIME, ids=repr)
-async def test_times_that_are_none(claim: str, value: object, gate: Gate, issuer: TestIssuer) -> None:
-    """RFC 7519 section 2: seconds, as a number; a boolean, text, milliseconds or a huge integer is refused."""
-    overrides: dict[str, Any] = {claim: value}
-    assert await gate.refuse(issuer.mint(**overrides)) == "malformed_time"
-
-
-@pytest.mark.parametrize("literal", ["NaN", "Infinity", "-Infinity", "1e999"])
-async def test_times_that_never_pass(literal: str, gate: Gate, issuer: TestIssuer) -> None:
-    """An expiry that compares false with everything would never come: such a payload is not JSON at all."""
-    claims = dumps(human(issuer, exp=0)).replace(b'"exp":0', b'"exp":' + literal.encode())
-    assert await gate.refuse(issuer.sign(issuer.header(), claims)) == "payload_not_json"
-
-
-async def test_times_out_of_order(gate: Gate, issuer: TestIssuer, clock: TurnableClock) -> None:
-    """Expired, not valid yet, issued in the future, or expiring before it was issued."""
-    now = int(clock.unix())
-    assert await gate.refuse(issuer.mint(iat=now - 60, exp=now)) == "expired"
-    assert await gate.refuse(issuer.mint(nbf=now + 61)) == "not_yet_valid"
-    assert await gate.refuse(issuer.mint(iat=now + 61)) == "issued_in_the_future"
-    assert await gate.refuse(issuer.mint(iat=now + 30, exp=now + 20)) == "malformed_time"
-    assert await gate.refuse(issuer.mint(nbf=True)) == "malformed_time"
-    assert await gate.refuse(issuer.sign(issuer.header(), human(issuer) | {"nbf": None})) == "malformed_time"
-
-
-@pytest.mark.parametrize(
-    "audience",
-    [
-        None,
-        "",
-        [],
-        "https://relay.example.org/",
-        "https://RELAY.example.org",
-        ["https://other.example.org"],
-        ["https://relay.example.org", 7],
-        {"https://relay.example.org": True},
-        "https://relay.example.org https://other.example.org",
-        [["https://relay.example.org"]],
-    ],
-    ids=repr,
-)
-async def test_tokens_for_somebody_else(audience: object, gate: Gate, issuer: TestIssuer) -> None:
-    """A token that another service was given does not work here."""
-    assert await gate.refuse(issuer.mint(aud=audience)) == "wrong_audience"
-
-
-@pytest.mark.parametrize("value", [None, "", 7, True, ["x"], {}, "x" * 257, "a\tb", "a\x7f", "a\x85b"], ids=repr)
-@pytest.mark.parametrize(
-    ("claim", "reason"),
-    [("sub", "malformed_subject"), ("client_id", "malformed_client"), ("jti", "malformed_token_id")],
-)
-async def test_names_that_are_none(claim: str, reason: Defect, value: object, gate: Gate, issuer: TestIssuer) -> None:
-    """Who somebody is has to be text: not empty, at most 256 characters, no controls."""
-    overrides: dict[str, Any] = {claim: value}
-    assert await gate.refuse(issuer.mint(**overrides)) == reason
-
-
-@pytest.mark.parametrize("claim", ["sub", "client_id"])
-@pytest.mark.parametrize("escape", [rb"\u0000", rb"\ud800"])
-async def test_names_that_no_store_takes(claim: str, escape: bytes, gate: Gate, issuer: TestIssuer) -> None:
-    """NUL and half a surrogate pair are refused with the payload they stand in."""
-    claims = dumps(human(issuer, **{claim: "HERE"})).replace(b"HERE", b"a" + escape)
-    assert await gate.refuse(issuer.sign(issuer.header(), claims)) == "payload_not_json"
-
-
-@pytest.mark.parametrize("scope", [7, None, ["operator:write"], {"operator:write": True}])
-async def test_scopes_that_are_no_text(scope: object, gate: Gate, issuer: TestIssuer) -> None:
-    """RFC 9068 section 2.2.3: one string."""
-    claims = human(issuer) | {"scope": scope}
-    assert await gate.refuse(issuer.sign(issuer.header(), claims)) == "malformed_scope"
-
-
-async def test_claims_that_stand_twice(gate: Gate, issuer: TestIssuer) -> None:
-    """Two readers could take different ones, so neither is taken: in the payload and in the header."""
-    claims, header = dumps(human(issuer)), dumps(issuer.header())
-    twice = claims[:-1] + b',"sub":"bob"}'
-    assert await gate.refuse(issuer.sign(issuer.header(), twice)) == "payload_not_json"
-    assert await gate.refuse(issuer.sign(header[:-1] + b',"alg":"none"}', human(issuer))) == "header_not_json"
-    assert await gate.refuse(issuer.sign(header[:-1] + b',"\\u0061lg":"ES256"}', human(issuer))) == "header_not_json"
-
-
-@pytest.mark.parametrize(
     "payload", [b"", b"[]", b'"alice"', b"7", b"null", b"{", b"\xff", b"\xef\xbb\xbf{}", b"[" * 3000, b"{}"]
 )
 async def test_payloads_that_are_no_claims(payload: bytes, gate: Gate, issuer: TestIssuer) -> None:
@@ -404,77 +266,3 @@ async def test_a_flood_of_key_ids_does_not_reach_the_issuer(gate: Gate, issuer: 
     for number in range(50):
         assert await gate.refuse(issuer.mint(header={"kid": f"made-up-{number}"})) == "unknown_key"
     assert issuer.fetches == 1
-
-
-ALPHABET = st.sampled_from("ABCZabcz0189-_.=+/ é١")
-
-
-@st.composite
-def mutations(draw: st.DrawFn) -> Callable[[str], str]:
-    """One edit of a text: cut, insert, replace, double or swap segments."""
-    start = draw(st.integers(0, 700))
-    length = draw(st.integers(0, 40))
-    text = draw(st.text(ALPHABET, max_size=6))
-    kind = draw(st.sampled_from(["splice", "double", "swap"]))
-
-    def edit(token: str) -> str:
-        at = start % len(token)
-        if kind == "splice":
-            return token[:at] + text + token[at + length :]
-        if kind == "double":
-            return token[:at] + token[at : at + length] + token[at:]
-        segments = token.split(".")
-        return ".".join(segments[start % 3 :] + segments[: start % 3])
-
-    return edit
-
-
-@any_fixture
-@given(edits=st.lists(mutations(), min_size=1, max_size=3))
-async def test_no_mutation_of_a_good_token_is_good(
-    edits: list[Callable[[str], str]], gate: Gate, issuer: TestIssuer
-) -> None:
-    """Whatever is cut, inserted, doubled or swapped in a token: it is refused, and never with another error."""
-    token = issuer.mint(jti="fixed")
-    spoilt = token
-    for edit in edits:
-        spoilt = edit(spoilt) or "x"
-    if spoilt.lstrip(" ") != token:
-        await gate.refuse(spoilt)
-
-
-JSON: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=8,
-)
-CLAIMS = ["iss", "aud", "exp", "iat", "nbf", "sub", "jti", "client_id", "scope"]
-MEMBERS = ["alg", "typ", "kid", "cty", "x5t", "x5t#S256", "enc", "zip", "p2c", "epk"]
-
-
-@any_fixture
-@given(claims=st.dictionaries(st.sampled_from(CLAIMS), JSON, min_size=1), data=st.data())
-async def test_whatever_an_issuer_signs_only_the_one_refusal_comes_out(
-    claims: dict[str, Any], data: st.DataObject, gate: Gate, issuer: TestIssuer
-) -> None:
-    """Claims of any shape under a good signature make a principal of sound members, or the one 401."""
-    header = issuer.header(**data.draw(st.dictionaries(st.sampled_from(MEMBERS), JSON, max_size=2)))
-    with contextlib.suppress(Refusal):
-        caller = await gate.admit(issuer.sign(dumps(header), dumps(human(issuer) | claims)))
-        assert is_name(caller.subject)
-        assert is_name(caller.client)
-        assert caller.issuer == issuer.url
-        assert issuer.now() < caller.expires_at < LATEST_INSTANT
-
-
-@any_fixture
-@given(value=st.text(st.characters(), max_size=200) | st.binary(max_size=200).map(lambda b: "Bearer " + encode(b)))
-async def test_whatever_the_header_says_only_the_one_refusal_comes_out(value: str, gate: Gate) -> None:
-    """Any text, half surrogates too, as the value of the Authorization header."""
-    with pytest.raises(Refusal, match="unauthenticated"):
-        await gate.verifier.verify([value])
-
-
-def test_the_lifetime_leaves_room_for_the_clock() -> None:
-    """The issuer's tokens outlive the leeway, or the tests of times would show nothing."""
-    assert LIFETIME > 60

@@ -26,7 +26,8 @@ async def test_the_principal_comes_from_the_token(gate: Gate, issuer: TestIssuer
 async def test_a_token_whose_subject_is_its_client_is_a_machine(gate: Gate, issuer: TestIssuer) -> None:
     """RFC 9068 section 2.2: without a human the subject is the client id, and nothing else makes a machine."""
     assert (await gate.admit(issuer.mint_machine(client_id="runtime"))).kind == "machine"
-    assert (await gate.admit(issuer.mint(sub="runtime", client_id="workbench"))).kind == "human"
+    for subject in ("runtime", "workbench-2", "Workbench", "work"):
+        assert (await gate.admit(issuer.mint(sub=subject, client_id="workbench"))).kind == "human"
 
 
 async def test_neither_subject_nor_token_is_in_the_repr(gate: Gate, issuer: TestIssuer) -> None:
@@ -60,6 +61,17 @@ async def test_another_type_can_be_configured(
     await verifier.verify([f"Bearer {issuer.mint(header={'typ': 'JWT'})}"])
     with pytest.raises(Refusal, match="unauthenticated"):
         await verifier.verify([f"Bearer {issuer.mint()}"])
+
+
+async def test_a_longest_lifetime_can_be_configured(
+    policy: IssuerPolicy, keys: KeySets, clock: TurnableClock, issuer: TestIssuer
+) -> None:
+    """A token that an issuer made for longer than the operator allows is refused from the start."""
+    verifier = Verifier([replace(policy, max_lifetime=600)], keys, clock)
+    now = int(clock.unix())
+    assert (await verifier.verify([f"Bearer {issuer.mint(exp=now + 600)}"])).subject == "alice"
+    with pytest.raises(Refusal, match="unauthenticated"):
+        await verifier.verify([f"Bearer {issuer.mint(exp=now + 601)}"])
 
 
 async def test_header_members_of_no_meaning_are_ignored(gate: Gate, issuer: TestIssuer) -> None:
