@@ -164,7 +164,7 @@ class TestIssuer:
         claims = self.claims(sub=sub, client_id=client_id, scope=scope, **overrides)
         return self.sign(self.header(algorithm, **(header or {})), claims, algorithm)
 
-    def mint_machine(self, *, client_id: str = "runtime", **overrides: Any) -> str:  # noqa: ANN401 - any claim
+    def mint_machine(self, *, client_id: str = "runtime", **overrides: Any) -> str:
         """A token of a client that speaks for itself."""
         return self.mint(sub=client_id, client_id=client_id, **overrides)
 
