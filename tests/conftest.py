@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import psycopg
@@ -76,17 +76,30 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def postgres_database_url(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The URL of a fresh, migrated PostgreSQL database."""
+def new_postgres_database(request: pytest.FixtureRequest) -> Iterator[Callable[[], str]]:
+    """Makes fresh, migrated PostgreSQL databases; gives the URL of each."""
     postgres_url: str = request.getfixturevalue("postgres_url")
     template: str = request.getfixturevalue("postgres_template")
-    name = f"relay_{uuid.uuid4().hex[:16]}"
+    names: list[str] = []
+
+    def create() -> str:
+        name = f"relay_{uuid.uuid4().hex[:16]}"
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        names.append(name)
+        url = make_url(postgres_url)
+        return str(URL.create(url.drivername, url.username, None, url.host, url.port, name, url.query))
+
+    yield create
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
-    url = make_url(postgres_url)
-    yield str(URL.create(url.drivername, url.username, None, url.host, url.port, name, url.query))
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        for name in names:
+            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+@pytest.fixture
+def postgres_database_url(new_postgres_database: Callable[[], str]) -> str:
+    """The URL of a fresh, migrated PostgreSQL database."""
+    return new_postgres_database()
 
 
 @pytest.fixture
