@@ -39,7 +39,7 @@ def session() -> list[tuple[argparse.Namespace, Any]]:
     ]
 
 
-def without_times(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+def without_times(value: Any) -> Any:
     if isinstance(value, list):
         return [without_times(item) for item in value]
     return {name: member for name, member in value.items() if name != "createdAt"}
