@@ -386,6 +386,22 @@ async def test_the_sender_is_told_when_all_is_sent(authority: Authority, rules: 
     assert order.count("received") == 4
 
 
+async def test_the_sender_is_told_once_of_a_repeated_get(authority: Authority, rules: EgressPolicy):
+    """A GET whose kept connection ends unanswered goes out again, as it may; the callback still comes once."""
+    told: list[bool] = []
+
+    async def script(line: Line) -> None:
+        await line.receive()
+        await line.send(OK)
+        await line.receive()
+
+    async with serve(script, authority.server()) as peer, Egress(rules) as egress:
+        await post(egress, peer)
+        answer = await egress.exchange("GET", peer.url(), headers={}, deadline=10, on_sent=lambda: told.append(True))
+    assert answer.status == 201
+    assert (len(peer.received), told) == (3, [True])
+
+
 async def test_the_sender_is_not_told_of_what_was_not_sent():
     """No callback when nothing was dialled."""
     told: list[bool] = []

@@ -128,6 +128,22 @@ async def test_a_dripping_answer_ends_at_the_deadline(
     assert failure.status == status
 
 
+async def answer_early_and_stop(line: Line) -> None:
+    await line.send(b"HTTP/1.1 413 Too Large\r\nContent-Length: 10\r\n\r\nx")
+    for _ in range(100):  # turns of the loop, in which the client reads that
+        await asyncio.sleep(0)
+    await line.hold()
+
+
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+async def test_an_answer_that_comes_before_the_whole_request(rules: EgressPolicy):
+    """Once an answer has begun the exchange is in its body, although the request is still being sent."""
+    async with serve(answer_early_and_stop, None) as peer, Egress(rules) as egress:
+        failure = await failing(egress, peer.url(scheme="http"), body=bytes(16_000_000), deadline=1)
+    assert seen(failure) == ("deadline_exceeded", "body", True)
+    assert failure.status == 413
+
+
 @pytest.mark.parametrize("deadline", [0.0, -1.0])
 async def test_a_deadline_in_the_past_sends_nothing(authority: Authority, rules: EgressPolicy, deadline: float):
     """Without any time left nothing is dialled."""
