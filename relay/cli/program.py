@@ -114,7 +114,7 @@ def check_config(session: Session) -> None:
     opted_in = sum(1 for agent in config.agents if agent.protocol is not None)
     click.echo(
         f"{session.config_file} is in order: {config.database_url().get_backend_name()}, "
-        f"{len(config.identity.issuers)} issuers, {len(config.agents)} agents ({opted_in} take feedback)"
+        f"issuers: {len(config.identity.issuers)}, agents: {len(config.agents)}, of which take feedback: {opted_in}"
     )
 
 

@@ -26,6 +26,18 @@ def commands(group: click.Group = main, path: tuple[str, ...] = ()) -> Iterator[
             yield from commands(command, (*path, name))
 
 
+def run_apart(config_file: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """A process of its own: serving takes over signals and logging."""
+    return subprocess.run(
+        [sys.executable, "-m", "relay", "--config", str(config_file), *command],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
 @pytest.mark.parametrize("path", [path for path, _ in commands()], ids=" ".join)
 def test_every_command_explains_itself(path: tuple[str, ...]):
     """Each command and each of its options has a sentence in its help."""
@@ -68,17 +80,18 @@ def test_help_imports_nothing_heavy():
 
 
 def test_the_module_is_the_program(config_file: Path):
-    """``python -m relay`` is the same program, and takes the configuration from RELAY_CONFIG."""
-    done = subprocess.run(
-        [sys.executable, "-m", "relay", "check-config"],
-        env={"RELAY_CONFIG": str(config_file)},
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    """``python -m relay`` is the same program as ``relay``."""
+    done = run_apart(config_file, "check-config")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"{config_file} is in order: sqlite, 1 issuers, 0 agents (0 take feedback)\n"
+    assert done.stdout == f"{config_file} is in order: sqlite, issuers: 1, agents: 0, of which take feedback: 0\n"
+
+
+def test_the_configuration_may_come_from_the_environment(config_file: Path):
+    """Units and images set RELAY_CONFIG once; the option goes before it."""
+    runner = CliRunner(env={"RELAY_CONFIG": str(config_file)})
+    assert runner.invoke(main, ["check-config"], prog_name="relay").exit_code == 0
+    other = ["--config", f"{config_file}.absent", "check-config"]
+    assert "absent: cannot be read" in runner.invoke(main, other, prog_name="relay").stderr
 
 
 def test_the_version_is_the_packages(relay: Relay):
@@ -152,18 +165,6 @@ def test_what_the_server_says_is_told_without_the_password(config_file: Path, po
     assert result.exit_code == 3
     assert "absent" in result.stderr
     assert "hunter2" not in result.output
-
-
-def run_apart(config_file: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """A process of its own: serving takes over signals and logging."""
-    return subprocess.run(
-        [sys.executable, "-m", "relay", "--config", str(config_file), *command],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
 
 
 def test_an_address_in_use_is_wrong_surroundings(config_file: Path):
