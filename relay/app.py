@@ -2,8 +2,8 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
@@ -45,6 +45,7 @@ from relay.identity.tokens import Verifier
 from relay.operators.agents import Agents
 from relay.provenance.recording import ClientPolicy, Recorder
 from relay.provenance.store import Tasks
+from relay.redaction import outline
 from relay.storage import schema
 from relay.storage.engine import Database
 from relay.telemetry import Metrics, configure_logging
@@ -190,14 +191,9 @@ def build_app(relay: Relay) -> web.Application:
 async def running(relay: Relay, *, worker: bool) -> AsyncIterator[None]:
     """The background of a process. A part that dies ends the block, so that nothing dies unnoticed."""
     async with asyncio.TaskGroup() as group:
-        loops = [
-            relay.settlements.run(),
-            relay.acceptance.run(),
-            relay.courier.run(),
-            relay.feed.run(),
-            relay.keys.load(),
-        ]
-        tasks = [group.create_task(loop) for loop in loops]
+        parts = (relay.settlements, relay.acceptance, relay.courier, relay.feed)
+        tasks = [group.create_task(part.run()) for part in parts]
+        tasks.append(group.create_task(relay.keys.load()))
         drainers = _drainers(relay, group) if worker else [group.create_task(_keep_registry_fresh(relay))]
         await asyncio.sleep(0)  # let the courier open its task group before anything asks it to carry
         try:
@@ -228,36 +224,47 @@ async def _keep_registry_fresh(relay: Relay) -> None:
 
 
 async def serve(config: Config, *, worker: bool) -> int:
-    """Run the gateway until it is told to stop; 0 after an orderly end."""
-    configure_logging(config.logging.level, config.logging.format)
-    stop = _stop_event()
-    async with assembled(config) as relay, running(relay, worker=worker):
-        observation = Observation(relay.metrics, relay.clock)
-        runner = Runner(
-            build_app(relay),
-            unrouted=observation.unrouted,
-            shutdown_timeout=config.server.shutdown_grace_seconds,
-        )
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, config.server.host, config.server.port).start()
-            log.info("serving", addresses=[f"{host}:{port}" for host, port, *_ in runner.addresses], worker=worker)
-            await stop.wait()
-            log.info("stopping")
-        finally:
-            await runner.cleanup()
-    return 0
+    """Run the gateway until it is told to stop; 0 after an orderly end, 1 if a part of it died."""
+    return await _run(config, listening, worker=worker)
 
 
 async def work(config: Config) -> int:
-    """Run a worker until it is told to stop; 0 after an orderly end."""
+    """Run a worker until it is told to stop; 0 after an orderly end, 1 if a part of it died."""
+    return await _run(config, nullcontext, worker=True)
+
+
+async def _run(config: Config, door: Callable[[Relay], AbstractAsyncContextManager[object]], *, worker: bool) -> int:
     configure_logging(config.logging.level, config.logging.format)
     stop = _stop_event()
-    async with assembled(config) as relay, running(relay, worker=True):
-        log.info("working")
-        await stop.wait()
-        log.info("stopping")
+    async with assembled(config) as relay:
+        try:
+            async with running(relay, worker=worker), door(relay):
+                log.info("running", worker=worker)
+                await stop.wait()
+                log.info("stopping")
+                relay.worker.stop()  # claims nothing more, while what is under way finishes
+        except ExceptionGroup as failures:
+            if all(isinstance(failure, OSError) for failure in failures.exceptions):
+                raise  # an address in use is for whoever started us
+            for failure in failures.exceptions:
+                log.error("part_died", **outline(failure))
+            return 1
     return 0
+
+
+@asynccontextmanager
+async def listening(relay: Relay) -> AsyncIterator[None]:
+    """The gateway's door, open within the block."""
+    server = relay.config.server
+    observation = Observation(relay.metrics, relay.clock)
+    runner = Runner(build_app(relay), unrouted=observation.unrouted, shutdown_timeout=server.shutdown_grace_seconds)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, server.host, server.port).start()
+        log.info("serving", addresses=[f"{host}:{port}" for host, port, *_ in runner.addresses])
+        yield
+    finally:
+        await runner.cleanup()
 
 
 def _stop_event() -> asyncio.Event:

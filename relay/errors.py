@@ -117,7 +117,7 @@ class FieldProblem:
     detail: str
 
 
-class Refusal(RelayError):
+class Refusal(RelayError):  # noqa: N818 - reads as what it is
     """A request is refused. ``detail`` says what to change; ``extra`` joins the problem document as it is."""
 
     def __init__(

@@ -64,9 +64,12 @@ class Health:
         return Readiness(ready=ready, database="ok", migrations=migrations, keys=keys)
 
     async def metrics(self, accept: str) -> tuple[bytes, str]:
-        async with self._db.read() as connection:
-            rows = await connection.execute(text(WAITING))
-            self._metrics.deliveries({row.state: row.total for row in rows})
+        try:
+            async with self._db.read() as connection:
+                rows = await connection.execute(text(WAITING))
+                self._metrics.deliveries({row.state: row.total for row in rows})
+        except (DBAPIError, PoolTimeoutError, OSError):
+            self._metrics.deliveries({})  # unknown, which is not the same as none; all else is still told
         self._metrics.accept_queue(len(self._acceptance))
         return self._metrics.render(accept)
 

@@ -44,7 +44,8 @@ class Settlements:
         lease of an outcome that never gets written ends, and the attempt is made again.
         """
         async for attempt in AsyncRetrying(
-            retry=retry_if_exception(lambda error: not isinstance(error, StaleRegistryError)),
+            # Not for a cancellation, which is no Exception and which tenacity would swallow.
+            retry=retry_if_exception(lambda e: isinstance(e, Exception) and not isinstance(e, StaleRegistryError)),
             wait=wait_random_exponential(0.05, max=2),
             stop=stop_after_delay(self._patience),
             reraise=True,

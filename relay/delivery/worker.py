@@ -38,16 +38,22 @@ class Worker:
         self._clock = clock
         self._poll = poll_seconds
         self._wake = asyncio.Event()
+        self._stopped = False
         courier.on_done(self.wake)
 
     def wake(self) -> None:
         """Look now instead of at the next poll."""
         self._wake.set()
 
+    def stop(self) -> None:
+        """Claim nothing more: `run` returns after the round that is under way."""
+        self._stopped = True
+        self.wake()
+
     async def run(self) -> None:
-        """Work for ever. A database that is away is waited for, with growing pauses."""
+        """Work until `stop`. A database that is away is waited for, with growing pauses."""
         failures = 0
-        while True:
+        while not self._stopped:
             self._wake.clear()
             try:
                 await self.work_once()

@@ -9,14 +9,12 @@ from aiohttp.typedefs import Handler
 from relay.clock import Clock
 from relay.errors import Refusal
 from relay.http.problems import PROBLEM
+from relay.identity.authentication import PRINCIPAL
 from relay.telemetry.metrics import Metrics
 from relay.telemetry.traces import TraceContext
 
 TRACE = web.RequestKey("trace", TraceContext)
 """The span of a request, for what is done on its behalf."""
-
-CALLER = web.RequestKey("caller", str)
-"""The client id of a verified caller, for the log. Set by whoever verifies; never a subject."""
 
 CLIENT_CLOSED_REQUEST = 499
 """No status of HTTP: the caller left before the answer."""
@@ -24,15 +22,18 @@ CLIENT_CLOSED_REQUEST = 499
 UNMATCHED = "unmatched"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
-_log = structlog.get_logger("relay.http")
-
 
 class Observation:
-    """Watches requests from outside all other middleware, and is told of those that reach none (`Runner`)."""
+    """Watches requests from outside all other middleware, and is told of those that reach none (`Runner`).
+
+    Made after logging is configured.
+    """
 
     def __init__(self, metrics: Metrics, clock: Clock) -> None:
         self._metrics = metrics
         self._clock = clock
+        # Bound once: a logger that looks up its configuration at each call costs half as much again.
+        self._log = structlog.get_logger("relay.http").bind()
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -59,14 +60,16 @@ class Observation:
     def unrouted(self, refusal: Refusal) -> None:
         """The line of a request that could not be parsed, or that the server refused by itself."""
         self._metrics.request(route=UNMATCHED, method="OTHER", status=refusal.status, seconds=0.0)
-        _log.info("request", method="OTHER", route=UNMATCHED, status=refusal.status, code=refusal.code)
+        self._log.info("request", method="OTHER", route=UNMATCHED, status=refusal.status, code=refusal.code)
 
     def _write(self, request: web.Request, status: int, seconds: float) -> None:
         method = request.method if request.method in _METHODS else "OTHER"
         route = route_template(request)
         self._metrics.request(route=route, method=method, status=status, seconds=seconds)
-        optional = {"client": request.get(CALLER), "code": request.get(PROBLEM)}
-        _log.info(
+        caller = request.get(PRINCIPAL)
+        # The client, never the subject: a log says which program called, not which person.
+        optional = {"client": None if caller is None else caller.client, "code": request.get(PROBLEM)}
+        self._log.info(
             "request",
             method=method,
             route=route,

@@ -7,8 +7,10 @@ import structlog
 from aiohttp import web
 
 from relay.errors import Refusal
-from relay.http.observation import CALLER, TRACE
+from relay.http.observation import TRACE
 from relay.http.parameters import segment
+from relay.identity.authentication import PRINCIPAL
+from relay.identity.model import Principal
 from tests.http.conftest import Edge, Serve
 from tests.support.wire import connected, request
 
@@ -17,7 +19,16 @@ SUBJECT = "alice-4711"
 
 
 async def show(request: web.Request) -> web.Response:
-    request[CALLER] = "workbench"
+    request[PRINCIPAL] = Principal(
+        kind="human",
+        issuer="https://login.example.org",
+        client="workbench",
+        subject=SUBJECT,
+        tenant="acme",
+        scopes=frozenset(),
+        expires_at=0,
+        token=SUBJECT,
+    )
     structlog.get_logger("relay.test").info("within")
     return web.json_response(request[TRACE].traceparent)
 
@@ -87,7 +98,7 @@ async def test_a_refusal_is_logged_by_its_code(edge: Edge) -> None:
     ("method", "path", "route", "logged"),
     [
         ("GET", "/nowhere/at/all", "unmatched", "GET"),
-        ("BREW", "/tasks/1", "unmatched", "OTHER"),
+        ("PROPFIND", "/tasks/1", "unmatched", "OTHER"),
         ("POST", "/tasks/1", "unmatched", "POST"),
     ],
 )
@@ -97,7 +108,7 @@ async def test_labels_are_bounded(edge: Edge, method: str, path: str, route: str
     [line] = edge.log.events("request")
     assert (line["route"], line["method"]) == (route, logged)
     assert "nowhere" not in edge.counted
-    assert "BREW" not in edge.counted
+    assert "PROPFIND" not in edge.counted
 
 
 async def test_requests_are_counted(edge: Edge) -> None:
