@@ -145,6 +145,7 @@ def test_grants_name_real_addresses(refused: Refused, old: str, new: str, key: s
         "sqlite://",
         "sqlite:///:memory:",
         "sqlite:///relay.db?mode=ro",
+        "sqlite://relay.db/relay",
         "sqlite+pysqlite:///relay.db",
         "postgresql://relay@db:port/relay",
     ],
