@@ -16,7 +16,7 @@ CHANNEL = "feedback_relay_due"
 RECONNECT_SECONDS = 2.0
 
 
-async def listen(url: URL, wake: Callable[[], None]) -> None:
+async def listen(url: URL, wake: Callable[[], None], *, reconnect_seconds: float = RECONNECT_SECONDS) -> None:
     """Call ``wake`` at each notification, for ever, on a connection of its own.
 
     Nothing else is executed on that connection: with notifications pending, psycopg would wait for itself.
@@ -31,7 +31,7 @@ async def listen(url: URL, wake: Callable[[], None]) -> None:
                     wake()
         except (psycopg.Error, OSError) as error:
             log.warning("listen_interrupted", **outline(error))
-        await asyncio.sleep(RECONNECT_SECONDS)
+        await asyncio.sleep(reconnect_seconds)
 
 
 async def notify(connection: AsyncConnection) -> None:

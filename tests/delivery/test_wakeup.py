@@ -1,0 +1,76 @@
+"""LISTEN and NOTIFY: a worker hears of what another process made due, and gets over a connection that breaks."""
+
+import asyncio
+from pathlib import Path
+
+from sqlalchemy import make_url
+
+from relay.delivery.wakeup import listen, notify
+from relay.storage.engine import Database
+from tests.support.gateway import new_id, small_world
+
+
+async def test_a_notification_wakes(postgres_database_url: str):
+    """What is notified with a commit wakes every listener."""
+    db = Database.open(postgres_database_url)
+    woken = asyncio.Event()
+    task = asyncio.get_running_loop().create_task(listen(make_url(postgres_database_url), woken.set))
+    try:
+        await woken.wait()  # it listens: whatever was notified before counts as one wake-up
+        woken.clear()
+        async with db.write() as connection:
+            await notify(connection)
+        await woken.wait()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await db.close()
+
+
+async def test_a_listener_comes_back(postgres_database_url: str):
+    """Its connection is killed: it connects again, and looks once for what it may have missed."""
+    db = Database.open(postgres_database_url)
+    woken = asyncio.Event()
+    task = asyncio.get_running_loop().create_task(
+        listen(make_url(postgres_database_url), woken.set, reconnect_seconds=0.01)
+    )
+    try:
+        await woken.wait()
+        woken.clear()
+        async with db.write() as connection:
+            await connection.execute(
+                db.sql(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                    " WHERE datname = current_database() AND query LIKE 'LISTEN%'"
+                )
+            )
+        await woken.wait()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await db.close()
+
+
+async def test_a_rating_that_finds_no_slot_is_picked_up_without_a_poll(tmp_path: Path, postgres_database_url: str):
+    """One slot, a poll of an hour: the second rating is stored pending, and the wake-up has it sent all the same."""
+    settings = {"in_flight": 1, "poll": 3600}
+    async with small_world(tmp_path, postgres_database_url, **settings) as (relay, specialists):
+        hold = asyncio.Event()
+        literature = specialists["literature"]
+        acknowledge = literature.behave
+
+        async def held(received):  # noqa: ANN001
+            await hold.wait()
+            return await acknowledge(received)
+
+        literature.behave = held
+        await relay.record("t1")
+        await relay.record("t2")
+        first, second = new_id(), new_id()
+        await relay.rate("t1", id=first, wait="respond-async")
+        await literature.wait_for_posts(1)
+        answered = await relay.rate("t2", id=second, wait="respond-async")
+        assert answered.json["state"] == "pending"
+        hold.set()
+        await relay.until(first, "saved")
+        await relay.until(second, "saved")
