@@ -89,7 +89,7 @@ def test_a_name_inside_quoted_json_is_known() -> None:
     [
         "The token is expired.",
         "tokens: 5 of 10",
-        "risk-taking asks-for nothing",
+        "a risk-taking-and-forward-looking desk",
         '{"error":"invalid_request","error_description":"line 5: unexpected member"}',
         "https://specialist.example:8443/api/feedback",
         "3f2b8c1e-5d4a-4f6b-9c3d-2e1f0a9b8c7d",
@@ -125,8 +125,8 @@ def test_a_token_never_survives(before: str, after: str) -> None:
 
 PARTS = [
     "eyJ", "eyJ.", "eyJaaaaaaaaaaa.", "sk-", "xox-.", "xoxb-a", "-a", "AKIA", "github_pat_", "://", "://a:", "a", " ",
-    "-----BEGIN ", "-----BEGIN PRIVATE KEY-----", "token", "token=", "token='", '"token":"', "token%3D", "%3", "\\", "'",
-    "password: ", "Bearer ", "bearer\t", "cookie", 'cookie: \\"', "authorization:",
+    "-----BEGIN ", "-----BEGIN PRIVATE KEY-----", "token", "token=", "token='", '"token":"', "token%3D", "%3", "\\",
+    "'", "password: ", "Bearer ", "bearer\t", "cookie", 'cookie: \\"', "authorization:",
 ]  # fmt: skip
 
 

@@ -1,1 +1,7 @@
-"""The HTTP edge: problem documents, bounded JSON bodies, cursors, server-sent events."""
+"""The edge of the HTTP interface, for every part that has routes.
+
+Middleware goes around the routes in this order, outermost first: `observation` (a line and a count for whatever
+happens further in), `cors` (a preflight needs no token), `problems` (every exception becomes an answer), `guard` (what
+no route should have to think about). `cors.SharedOrigins.mark` belongs to ``on_response_prepare``.
+`events.end_streams_with` is called once for the application that is served, and `server.Runner` serves it.
+"""

@@ -11,6 +11,7 @@ from relay.errors import FieldProblem, Refusal
 from relay.http.fields import decode
 
 T = TypeVar("T")
+B = TypeVar("B", bytes, bytearray)
 
 ARRIVAL_SECONDS = 30.0
 """How long a body may take to arrive, so that one sent byte by byte holds no handler."""
@@ -64,18 +65,25 @@ async def _read(request: web.Request, max_bytes: int, seconds: float) -> bytes:
     _require_identity(request)
     if request.content_length is not None and request.content_length > max_bytes:
         raise _too_large(max_bytes)
-    body = bytearray()
     try:
+        if request.content.is_eof():  # all of it came with the headers, as it mostly does
+            return _bounded(request.content.read_nowait(), max_bytes)
+        body = bytearray()
         async with asyncio.timeout(seconds):
             async for chunk in request.content.iter_any():
                 body += chunk
-                if len(body) > max_bytes:
-                    raise _too_large(max_bytes)
+                _bounded(body, max_bytes)
     except web.RequestPayloadError:
         raise Refusal("malformed_request", "The body is not framed as its headers say.") from None
     except TimeoutError:
         raise Refusal("request_timeout", "Send the body without pauses.") from None
     return bytes(body)
+
+
+def _bounded(body: B, max_bytes: int) -> B:
+    if len(body) > max_bytes:
+        raise _too_large(max_bytes)
+    return body
 
 
 def _require_json(request: web.Request) -> None:

@@ -8,6 +8,8 @@ from typing import Self
 
 from aiohttp import web
 
+from relay.http.problems import harden
+
 KEEP_ALIVE_SECONDS = 15.0
 """How often an idle stream sends a comment: less than the minute after which proxies close a silent connection."""
 
@@ -53,9 +55,8 @@ class EventStream:
     """
 
     def __init__(self, request: web.Request, *, seconds: float | None = None) -> None:
-        self.response = web.StreamResponse(
-            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Content-Type-Options": "nosniff"}
-        )
+        self.response = web.StreamResponse(headers={"X-Accel-Buffering": "no"})
+        harden(self.response)  # before it is prepared, which the middleware never sees
         self.response.content_type = "text/event-stream"
         self.response.charset = "utf-8"
         self._request = request

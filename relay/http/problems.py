@@ -77,9 +77,14 @@ def problem_response(refusal: Refusal, *, instance: str | None = None) -> web.Re
 
 
 def harden(response: web.StreamResponse) -> None:
-    """Keep an answer out of caches and from being sniffed into another type, where its handler did not decide."""
-    response.headers.setdefault("Cache-Control", "no-store")
-    response.headers.setdefault("X-Content-Type-Options", "nosniff")
+    """Keep an answer out of caches and from being read as another type, where its handler did not decide otherwise.
+
+    And keep the versions of Python and aiohttp to ourselves.
+    """
+    headers = response.headers
+    headers.setdefault("Cache-Control", "no-store")
+    headers.setdefault("X-Content-Type-Options", "nosniff")
+    headers.setdefault("Server", "feedback-relay")
 
 
 def failure(error: Exception) -> Refusal:

@@ -20,6 +20,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
+        # Finding a series by its labels takes a lock and builds a key of texts: every request would pay for it.
+        self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._requests = Counter(
             "requests",
             "Requests answered, by route template.",
@@ -65,8 +67,13 @@ class Metrics:
 
     def request(self, *, route: str, method: str, status: int, seconds: float) -> None:
         """Count a request by its route's template, never by its path."""
-        self._requests.labels(route, method, str(status)).inc()
-        self._request_duration.labels(route, method).observe(seconds)
+        key = (route, method, status)
+        series = self._series.get(key)
+        if series is None:
+            counter = self._requests.labels(route, method, str(status))
+            series = self._series[key] = counter, self._request_duration.labels(route, method)
+        series[0].inc()
+        series[1].observe(seconds)
 
     def accepted(self, agent: str, count: int = 1) -> None:
         """Count submissions that were stored, repeats left out."""

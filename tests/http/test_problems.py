@@ -164,6 +164,7 @@ async def test_every_answer_stays_out_of_caches(serve: Serve) -> None:
     answered = await edge.send(request("GET", "/plain"))
     assert answered.headers["cache-control"] == "no-store"
     assert answered.headers["x-content-type-options"] == "nosniff"
+    assert answered.headers["server"] == "feedback-relay"
     assert (await edge.send(request("GET", "/cacheable"))).headers["cache-control"] == "max-age=60"
 
 
