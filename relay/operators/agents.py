@@ -1,7 +1,7 @@
 """Decisions about agents: each commits with its audit entry and with what it means for the waiting deliveries."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +11,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from registry import registrations
 from registry.model import Agent, AgentId, Snapshot, Version
-from registry.registrations import Declaration, Decision
+from registry.registrations import Decision, Declaration, NotApplicableError
 from relay.delivery import parking
 from relay.operators import audit
 from relay.storage.engine import Database
 
 CONFIGURATION = "configuration"
-# Processes that start together bring the registry in line one after the other.
-SEEDING = 7_236_014_286
+# Decisions are made one after the other, those of processes that start together too: each knows how things stand.
+DECIDING = 7_236_014_286
 
 log = structlog.get_logger(__name__)
 
@@ -82,6 +82,7 @@ class Agents:
     ) -> AsyncIterator[tuple[AsyncConnection, Decision, list[Outcome]]]:
         done: list[Outcome] = []
         async with self._db.write() as connection:
+            await self._db.serialize(connection, DECIDING)
             decision = Decision(by, why, await self._db.now_ms(connection))
             before = (await registrations.load(connection)).get(agent)
             yield connection, decision, done
@@ -99,12 +100,16 @@ class Agents:
             await self._seed_one(declaration)
         for agent in snapshot.values():
             if agent.id not in declared and agent.approved and agent.approved.source == CONFIGURATION:
-                await self.revoke(agent.id, CONFIGURATION, "no longer in the configuration")
-                log.warning("agent_left_configuration", agent=agent.id)
+                await self._retire(agent.id)
+
+    async def _retire(self, agent: AgentId) -> None:
+        with suppress(NotApplicableError):  # another process that starts was first
+            await self.revoke(agent, CONFIGURATION, "no longer in the configuration")
+            log.warning("agent_left_configuration", agent=agent)
 
     async def _seed_one(self, declaration: Declaration) -> None:
         async with self._db.write() as connection:
-            await self._db.serialize(connection, SEEDING)
+            await self._db.serialize(connection, DECIDING)
             rows = await registrations.history(connection, declaration.agent)
             newest = rows[-1] if rows else None
             if newest is not None and _says_the_same(newest, declaration) and not _left(newest):
@@ -133,16 +138,19 @@ def _left(row: RowMapping) -> bool:
 
 
 def _approved_by_configuration(rows: Sequence[RowMapping], declaration: Declaration) -> bool:
-    """A first registration is; later ones only at an origin and protocol that were last approved and not revoked."""
+    """A first registration is; later ones only at the origin and protocol that were approved last, and only if no
+    operator has revoked anything since, however many versions ago.
+    """
     if not rows:
         return True
-    if rows[-1]["state"] == "revoked" and not _left(rows[-1]):
-        return False
     approved = [row for row in rows if row["approved_at"] is not None]
-    return bool(approved) and (approved[-1]["origin"], approved[-1]["protocol"]) == (
-        declaration.origin,
-        declaration.protocol,
-    )
+    if not approved:
+        return False
+    last = max(approved, key=lambda row: (row["state"] == "approved", row["approved_at"], row["version"]))
+    revoked = [row for row in rows if row["state"] == "revoked" and not _left(row)]
+    if any(row["revoked_at"] >= last["approved_at"] for row in revoked):
+        return False
+    return (last["origin"], last["protocol"]) == (declaration.origin, declaration.protocol)
 
 
 async def _finish(
