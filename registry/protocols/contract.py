@@ -76,13 +76,9 @@ class Collision:
 
 @dataclass(frozen=True, slots=True)
 class TryLater:
-    """Anything else: back to the schedule. ``reason`` is a short code, such as ``unmatched_acknowledgement``.
-
-    ``retry_after`` is the raw header, if there was one.
-    """
+    """Anything else: back to the schedule. ``reason`` is a short code, such as ``unmatched_acknowledgement``."""
 
     reason: str
-    retry_after: str | None = None
 
 
 Verdict: TypeAlias = Acknowledged | Refused | Unauthorized | NotFound | Collision | TryLater

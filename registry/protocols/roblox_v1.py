@@ -76,18 +76,18 @@ class RobloxV1:
         match answer.status:
             case HTTPStatus.CREATED:
                 doubt = _doubt(answer, rated_id)
-                return _later(answer, doubt) if doubt else Acknowledged()
+                return TryLater(doubt) if doubt else Acknowledged()
             case HTTPStatus.UNAUTHORIZED:
                 return Unauthorized()
             case HTTPStatus.NOT_FOUND:
                 return NotFound()
             case HTTPStatus.CONFLICT:
-                return _later(answer, _TASK_NOT_FINISHED) if _says_task_not_finished(answer) else Collision()
+                return TryLater(_TASK_NOT_FINISHED) if _says_task_not_finished(answer) else Collision()
             case status if status in FINAL:
                 return Refused(FINAL[status])
             case status:
                 by_class = _LATER_BY_CLASS.get(status // 100, "unexpected_status")
-                return _later(answer, _LATER.get(status, by_class))
+                return TryLater(_LATER.get(status, by_class))
 
     def read_back(self) -> OutboundRequest:
         return OutboundRequest("GET", PATH, {}, max_answer_bytes=READ_BACK_MAX_BYTES)
@@ -104,10 +104,6 @@ class RobloxV1:
         if not all(isinstance(row, dict) and isinstance(row.get("id"), str) for row in rows):
             return "unreadable"
         return "absent" if len(rows) < WINDOW else "out_of_window"
-
-
-def _later(answer: Answer, reason: str) -> TryLater:
-    return TryLater(reason, answer.headers.get("retry-after"))
 
 
 def _doubt(answer: Answer, rated_id: str) -> str | None:

@@ -173,7 +173,15 @@ def _judge(
     clock: Clock,
 ) -> Outcome:
     """The adapter's verdict as an outcome; what depends on time (the grace of a 404, Retry-After) is decided here."""
-    seen = Outcome(end="retry", status=exchange.status, phase="body", excerpt=excerpt(exchange.body))
+    floor = retry_after_ms(exchange.headers.get("retry-after"), now=clock.unix())
+    seen = Outcome(
+        end="retry",
+        status=exchange.status,
+        phase="body",
+        excerpt=excerpt(exchange.body),
+        retry_after_ms=floor,
+        pauses_agent=floor > 0 and exchange.status in PAUSES,
+    )
     match verdict:
         case Acknowledged():
             return replace(seen, end="saved", excerpt=None)
@@ -186,16 +194,9 @@ def _judge(
             return replace(seen, end="rejected" if past else "retry", reason="not_found")
         case Collision():
             return replace(seen, reason="conflict")
-        case TryLater(reason, header):
-            floor = retry_after_ms(header, now=clock.unix())
-            pauses = floor > 0 and exchange.status in PAUSES
-            return replace(
-                seen,
-                reason=reason,
-                retry_after_ms=floor,
-                pauses_agent=pauses,
-                unhealthy=reason != "task_not_finished",
-                ambiguous=exchange.status >= 500 or 200 <= exchange.status < 300,  # noqa: PLR2004 - classes of status
-            )
+        case TryLater(reason):
+            # 5xx and an unmatched 2xx: the specialist may have kept it all the same.
+            ambiguous = exchange.status >= 500 or 200 <= exchange.status < 300  # noqa: PLR2004 - classes of status
+            return replace(seen, reason=reason, unhealthy=reason != "task_not_finished", ambiguous=ambiguous)
         case _:
             assert_never(verdict)

@@ -1,28 +1,11 @@
 """The submission and what becomes of an offer to store one. Pure."""
 
-import re
 from dataclasses import dataclass, field
 from typing import Literal
 
 from registry.model import AgentId, Obstacle, RanAs, Version
 from registry.protocols.contract import Rating
 from relay.delivery.model import Cause, DeliveryId, End, State
-
-MOST_COMMENT_UNITS = 4000
-"""UTF-16 code units: what ``maxlength`` in a browser counts, so that widget, relay and specialist agree."""
-
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
-
-
-def utf16_units(text: str) -> int:
-    """The length of ``text`` in UTF-16 code units."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
-def canonical_uuid(text: str) -> str | None:
-    """The UUID in lower case; None if it is not the 36-character form (RFC 9562 section 4)."""
-    lowered = text.lower() if text.isascii() else ""
-    return lowered if _UUID.match(lowered) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

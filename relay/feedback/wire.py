@@ -6,15 +6,16 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from registry.model import AgentId, Obstacle
 from registry.protocols.contract import Rating
+from registry.protocols.roblox_v1 import COMMENT_MAX_UNITS, code_units
 from relay.clock import rfc3339
 from relay.delivery.model import Cause, End, State
 from relay.errors import FieldProblem, Refusal
-from relay.feedback.model import MOST_COMMENT_UNITS, LastAttempt, Offer, Submission, canonical_uuid, utf16_units
+from relay.feedback.model import LastAttempt, Offer, Submission
 from relay.http.identifiers import Identifier, Moment
 from relay.http.parameters import Page
 from relay.provenance.model import Status
 
-UUID_PATTERN = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$(?!\n)"
+UUID_PATTERN = r"^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$(?!\n)"
 
 
 SubmissionId = Annotated[str, Meta(description="The submission's UUID.", extra_json_schema={"format": "uuid"})]
@@ -28,18 +29,15 @@ class FeedbackBody(Struct, frozen=True, forbid_unknown_fields=True, rename="came
     task_id: Identifier
     rating: Rating
     # A character has at least one code unit: a longer text is refused by its schema already.
-    comment: Annotated[str, Meta(max_length=MOST_COMMENT_UNITS)] | None = None
+    comment: Annotated[str, Meta(max_length=COMMENT_MAX_UNITS)] | None = None
     agent: Identifier | None = None
 
     def offer(self) -> Offer:
         """The rating as it is stored: the UUID in lower case, an empty comment is none."""
-        identifier = canonical_uuid(self.id)
-        if identifier is None:
-            raise _at("/id", "The id must be a UUID in its 36-character form.")
-        if self.comment is not None and utf16_units(self.comment) > MOST_COMMENT_UNITS:
-            raise _at("/comment", f"A comment may have {MOST_COMMENT_UNITS} UTF-16 code units; this one has more.")
+        if self.comment is not None and code_units(self.comment) > COMMENT_MAX_UNITS:
+            raise _at("/comment", f"A comment may have {COMMENT_MAX_UNITS} UTF-16 code units; this one has more.")
         return Offer(
-            id=identifier,
+            id=self.id.lower(),
             task=self.task_id,
             rating=self.rating,
             comment=self.comment or None,

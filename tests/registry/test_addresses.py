@@ -329,7 +329,7 @@ def test_what_has_no_canonical_form_is_refused(text: str):
     ],
 )
 @pytest.mark.parametrize("development", [False, True])
-def test_addresses_are_no_origins(host: str, development: bool):
+def test_addresses_are_no_origins(host: str, development: bool):  # noqa: FBT001 - a parameter of the table
     """An IP address, however it is written, is refused where destinations are registered."""
     with pytest.raises(OriginRefused, match="IP address"):
         canonical_origin(f"https://{host}", development=development)

@@ -164,15 +164,6 @@ def test_every_status():
     assert {s: ROBLOX.interpret(answer(s, SAVED), ID) for s in statuses} == {s: expected(s) for s in statuses}
 
 
-@pytest.mark.parametrize("status", [201, 202, 302, 408, 409, 418, 425, 429, 500, 503])
-def test_retry_after_is_handed_on(status: int):
-    """What to do with `Retry-After` is the schedule's business: it arrives there as it came."""
-    body = b'{"code":"task_not_finished"}'
-    verdict = ROBLOX.interpret(answer(status, body, retry_after="Wed, 21 Oct 2026 07:28:00 GMT"), ID)
-    assert isinstance(verdict, TryLater)
-    assert verdict.retry_after == "Wed, 21 Oct 2026 07:28:00 GMT"
-
-
 @pytest.mark.parametrize(
     ("body", "verdict"),
     [
