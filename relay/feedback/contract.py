@@ -61,7 +61,7 @@ _REJECTED: Final = {
     "saved": False,
     "state": "rejected",
     "savedAt": None,
-    "lastAttempt": {**_FAILED_ONCE, "outcome": "rejected", "reason": "refused", "status": 422},
+    "lastAttempt": {**_FAILED_ONCE, "outcome": "rejected", "reason": "unprocessable", "status": 422},
 }
 _TARGETS: Final = {
     "answerId": "answer-12",
