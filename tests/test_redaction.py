@@ -3,6 +3,7 @@
 import re
 from contextlib import suppress
 
+import psycopg
 import psycopg.errors
 import pytest
 import sqlalchemy.exc
@@ -225,3 +226,15 @@ def test_a_database_error_tells_its_state() -> None:
         assert outlined["sqlstate"] == "23505"
         assert SECRET not in repr(outlined)
     assert outline(wrapped)["error"] == "sqlalchemy.exc.IntegrityError"
+
+
+def test_a_broken_constraint_is_named(postgres_url: str) -> None:
+    """The constraint of a real violation is told by its name in our schema; the row that broke it is not."""
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("CREATE TEMPORARY TABLE rated (task text CONSTRAINT rated_once UNIQUE)")
+        connection.execute("INSERT INTO rated VALUES (%s)", [SECRET])
+        with pytest.raises(psycopg.errors.UniqueViolation, match=SECRET) as caught:
+            connection.execute("INSERT INTO rated VALUES (%s)", [SECRET])
+    outlined = outline(caught.value)
+    assert (outlined["sqlstate"], outlined["constraint"]) == ("23505", "rated_once")
+    assert SECRET not in repr(outlined)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.errors import Refusal
-from relay.http.bodies import parse, read_json
+from relay.http.bodies import parse, read_bytes, read_json
 from relay.http.fields import MAX_PROBLEMS, decode, pointer
 from tests.http.conftest import Edge, Serve
 from tests.support.wire import Answered, connected, read_answer, request
@@ -107,6 +107,18 @@ async def test_a_broken_coded_body_is_refused_the_same_way(edge: Edge) -> None:
 async def test_identity_is_no_coding(edge: Edge) -> None:
     """Content-Encoding: identity says nothing and is let through."""
     assert (await post(edge, GOOD, JSON, "Content-Encoding: identity")).status == 200
+
+
+async def test_a_body_can_be_read_twice(serve: Serve) -> None:
+    """Who needs the bytes before the handler does takes nothing away from it."""
+
+    async def handler(request: web.Request) -> web.Response:
+        raw = await read_bytes(request, max_bytes=MAX_BYTES)
+        await read_json(request, Rating, max_bytes=MAX_BYTES)
+        return web.Response(body=raw)
+
+    edge = await serve(web.post("/ratings", handler))
+    assert (await post(edge, GOOD)).body == GOOD
 
 
 def _padded(size: int) -> bytes:

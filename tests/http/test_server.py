@@ -11,7 +11,7 @@ from relay.http.bodies import read_bytes
 from relay.http.server import MAX_FIELD_BYTES, MAX_LINE_BYTES, Runner
 from tests.http.conftest import Serve
 from tests.support.logs import Log
-from tests.support.wire import connected, read_answer, request
+from tests.support.wire import connected, read_answer, request, send
 
 SECRET = b"token-of-alice-4711"
 HOST = b"Host: relay.example\r\n"
@@ -206,3 +206,23 @@ async def test_an_error_outside_the_middleware_is_a_problem_as_well(log: Log) ->
     assert SECRET not in received
     assert SECRET.decode() not in log.text
     assert log.events("request_failed") or log.events("connection_failed")
+
+
+async def test_an_error_without_any_middleware_is_a_problem_as_well(log: Log) -> None:
+    """An application that forgot its middleware still tells nobody what broke, and is heard of."""
+
+    async def handler(_request: web.Request) -> web.Response:
+        raise RuntimeError(SECRET.decode())
+
+    app = web.Application()
+    app.router.add_get("/", handler)
+    refusals: list[Refusal] = []
+    runner = Runner(app, unrouted=refusals.append)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    answered = await send(runner.addresses[0][1], request("GET", "/"))
+    await runner.cleanup()
+    assert answered.code == "internal_error"
+    assert [refusal.code for refusal in refusals] == ["internal_error"]
+    assert SECRET not in answered.body
+    assert SECRET.decode() not in log.text

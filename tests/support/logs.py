@@ -32,7 +32,7 @@ class Log:
 
 
 @contextmanager
-def logging_to_memory(level: Level = "debug", format: Format = "json") -> Iterator[Log]:  # noqa: A002
+def logging_to_memory(level: Level = "debug", format: Format = "json") -> Iterator[Log]:
     """Configure logging as the program does, and put everything back."""
     root = logging.getLogger()
     before = (root.handlers[:], root.level, {name: logging.getLogger(name).level for name in _TAMED})

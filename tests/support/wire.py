@@ -19,7 +19,7 @@ class Answered:
     body: bytes
 
     @property
-    def json(self) -> Any:  # noqa: ANN401 - any JSON value
+    def json(self) -> Any:
         return json.loads(self.body)
 
     @property
