@@ -155,7 +155,7 @@ def build_app(relay: Relay) -> web.Application:
     origins = SharedOrigins(config.server.cors_origins)
     observation = Observation(relay.metrics, relay.clock)
     app = web.Application(
-        middlewares=[observation.middleware, problems.middleware, origins.middleware, guard.middleware]
+        middlewares=[observation.middleware, origins.middleware, problems.middleware, guard.middleware]
     )
     app.on_response_prepare.append(origins.mark)
     app[MAX_BODY_BYTES] = config.server.max_body_bytes
