@@ -257,9 +257,8 @@ def _canonical_name(host: str) -> str:
         raise OriginRefused("the host is not a DNS name: letters, digits and hyphens, in labels of at most 63")
     if is_numeric(name):
         raise OriginRefused("an IP address is no origin, however it is written: write the DNS name")
-    for label in labels:
-        if label.startswith("xn--") and _to_a_labels(_to_u_label(label)) != label:
-            raise OriginRefused("the host has a label that begins with xn-- and is no A-label (RFC 5890)")
+    if not all(_is_a_label(label) for label in labels if label.startswith("xn--")):
+        raise OriginRefused("the host has a label that begins with xn-- and is no A-label (RFC 5890)")
     return name
 
 
@@ -275,8 +274,8 @@ def _to_a_labels(host: str) -> str:
         raise OriginRefused("the host is not an international name that IDNA (RFC 5891) allows") from None
 
 
-def _to_u_label(label: str) -> str:
+def _is_a_label(label: str) -> bool:
     try:
-        return idna.decode(label)
+        return idna.encode(idna.decode(label), uts46=True).decode("ascii") == label
     except UnicodeError:
-        raise OriginRefused("the host has a label that begins with xn-- and is no A-label (RFC 5890)") from None
+        return False

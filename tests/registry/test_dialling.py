@@ -1,12 +1,27 @@
 """Which addresses are dialled: judged by policy, before and at the dial, and again on a kept connection."""
 
+import asyncio
 import socket
 from ipaddress import ip_network
 from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp import ClientConnectionError
+from yarl import URL
 
-from registry.dialling import PROGRESS, AddressRefused, EgressPolicy, Progress, TrustStore, socket_opener, why_refused
+from registry.dialling import (
+    PROGRESS,
+    AddressRefused,
+    EgressPolicy,
+    KeptConnectionUnfit,
+    Names,
+    Progress,
+    Request,
+    TrustStore,
+    socket_opener,
+    why_refused,
+)
 from registry.egress import Egress, EgressFailure
 from tests.support.peers import Authority, Book, answer_all, serve
 
@@ -209,6 +224,17 @@ async def test_loopback_in_disguise_is_not_dialled(authority: Authority, host: s
     assert peer.connections == 0
 
 
+@pytest.mark.parametrize("host", ["127.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.0.0.1.", "localhost.1"])
+async def test_disguise_is_refused_even_where_loopback_is_open(host: str):
+    """An address that is not written as one is refused before any resolver could read it as one."""
+    book = Book({host: [["127.0.0.1"]]})
+    async with Egress(policy(development=True), resolver=book) as egress:
+        failure = await refusal(egress, f"https://{host}/")
+    assert failure.kind == "address_refused"
+    assert "disguise" in failure.detail
+    assert book.asked == []
+
+
 async def test_permitted_literals_are_dialled(authority: Authority):
     """An address in the URL that the allow-list opens is dialled, and its certificate is verified for it."""
     async with (
@@ -238,17 +264,36 @@ async def test_plain_localhost_that_is_not_loopback_is_refused():
     assert failure.detail == "93.184.216.34 is not_loopback"
 
 
-async def test_a_long_answer_is_judged_whole_and_dialled_in_part(authority: Authority):
-    """The last of many addresses can refuse the answer; of a good answer only a few addresses are used."""
+async def test_a_long_answer_is_judged_whole_and_used_in_part():
+    """The last of many addresses can refuse the answer; of a good answer only a few addresses may be dialled."""
     good = [f"127.0.0.{number}" for number in range(1, 40)]
-    book = Book({"specialist.example": [[*good, "10.0.0.1"], good]})
-    async with (
-        serve(answer_all, authority.server("specialist.example")) as peer,
-        Egress(policy("127.0.0.0/8", ca_file=authority.file), resolver=book) as egress,
-    ):
-        failure = await refusal(egress, peer.url("specialist.example"))
-        assert failure.detail == "10.0.0.1 is private"
-        assert (await egress.exchange("GET", peer.url("specialist.example"), headers={}, deadline=5)).status == 201
+    names = Names(Book({"specialist.example": [[*good, "10.0.0.1"], good]}), policy("127.0.0.0/8"))
+    progress = Progress(plain=False, on_sent=None)
+    PROGRESS.set(progress)
+    with pytest.raises(AddressRefused, match="private"):
+        await names.find("specialist.example", 443)
+    assert progress.found == []
+    await names.find("specialist.example", 443)
+    assert [row["host"] for row in progress.found] == good[:8]
+
+
+@pytest.mark.parametrize(("dialled", "error"), [(True, ClientConnectionError), (False, KeptConnectionUnfit)])
+async def test_an_unfit_connection_carries_nothing(dialled: bool, error: type[Exception]):  # noqa: FBT001 - parametrized
+    """A kept connection that is not clean is to be replaced; a new one that is not clean is a failure."""
+    async with serve(answer_all, None) as peer, aiohttp.TCPConnector() as connector:
+        progress = Progress(plain=True, on_sent=None, dialled=dialled)
+        progress.found = [{"hostname": "", "host": "127.0.0.1", "port": 0, "family": 0, "proto": 0, "flags": 0}]
+        PROGRESS.set(progress)
+        request = Request("GET", URL(peer.url("127.0.0.1", scheme="http")), loop=asyncio.get_running_loop())
+        connection = await connector.connect(request, [], aiohttp.ClientTimeout())
+        assert connection.protocol is not None
+        connection.protocol.force_close()
+        with pytest.raises(ClientConnectionError) as raised:
+            await request.send(connection)
+        connection.close()
+    assert type(raised.value) is error
+    assert not progress.began_to_send
+    assert peer.received == []
 
 
 def test_no_socket_is_made_for_a_refused_address():

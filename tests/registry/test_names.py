@@ -21,7 +21,7 @@ class Nameserver:
         self.asked_dead = threading.Event()
         self.end = threading.Event()
 
-    def __call__(self, host: str, *arguments: Any, **options: Any) -> list[Any]:  # noqa: ANN401 - getaddrinfo's
+    def __call__(self, host: str, *arguments: Any, **options: Any) -> list[Any]:
         self.asked.append(host)
         if host.startswith("dead"):
             self.asked_dead.set()
