@@ -9,7 +9,7 @@ from multidict import CIMultiDict
 from pytest_aiohttp import AiohttpClient
 
 from relay.http import problems
-from relay.identity.authentication import PRINCIPAL, VERIFIER, authenticate, authorize
+from relay.identity.authentication import PRINCIPAL, VERIFIER, authenticate, authorize, authorize_any
 from tests.conftest import TurnableClock
 from tests.identity.conftest import Gate
 from tests.support.issuer import LIFETIME, TestIssuer
@@ -24,11 +24,17 @@ async def show_caller(request: web.Request) -> web.Response:
     return web.json_response({"subject": caller.subject})
 
 
+async def show_reader(request: web.Request) -> web.Response:
+    caller = await authorize_any(request, "feedback:read", "provenance:write")
+    return web.json_response({"subject": caller.subject})
+
+
 @pytest.fixture
 async def client(gate: Gate, aiohttp_client: AiohttpClient) -> Client:
     """A server with the handler in a sub-application, as the composition root may place it."""
     part = web.Application()
     part.router.add_get("/caller", show_caller)
+    part.router.add_get("/reader", show_reader)
     app = web.Application(middlewares=[problems.middleware])
     app[VERIFIER] = gate.verifier
     app.add_subapp("/api", part)
@@ -85,6 +91,16 @@ async def test_a_missing_scope_is_named(client: Client, issuer: TestIssuer) -> N
     async with client.get("/api/caller", headers=bearers(issuer.mint(scope="feedback:read"))) as response:
         assert (response.status, (await response.json())["code"]) == (403, "insufficient_scope")
         assert 'scope="feedback:write"' in response.headers["WWW-Authenticate"]
+
+
+@pytest.mark.parametrize(
+    ("scope", "status"), [("feedback:read", 200), ("provenance:write", 200), ("feedback:write", 403), ("", 403)]
+)
+async def test_one_of_several_scopes_is_enough(scope: str, status: int, client: Client, issuer: TestIssuer) -> None:
+    """Either scope opens the door; without any, the challenge names the first."""
+    async with client.get("/api/reader", headers=bearers(issuer.mint(scope=scope))) as response:
+        assert response.status == status
+        assert ('scope="feedback:read"' in response.headers.get("WWW-Authenticate", "")) is (status == 403)
 
 
 async def test_an_issuer_that_is_away_is_not_the_callers_fault(client: Client, issuer: TestIssuer) -> None:

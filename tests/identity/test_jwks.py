@@ -85,6 +85,14 @@ def test_an_odd_key_is_left_out(odd: object) -> None:
     assert published.ignored == 1
 
 
+@pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
+@pytest.mark.parametrize("bits", [512, 1024, 2040])
+def test_a_short_key_is_left_out_even_where_nobody_heeds_warnings(bits: int) -> None:
+    """A modulus that can be factored only makes joserfc warn; here it is refused."""
+    short = RSAKey.generate_key(2048, {"kid": "short"}).as_dict() | {"n": encode(2 ** (bits - 1) + 1)}
+    assert kids(publish(short, GOOD)) == {"good"}
+
+
 def test_a_key_with_a_repeated_member_is_left_out() -> None:
     """RFC 7517 section 4: member names are unique; what one reader and another see would differ."""
     good = json.dumps(GOOD)

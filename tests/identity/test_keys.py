@@ -164,7 +164,7 @@ async def test_closing_gives_up_a_fetch(
     policy: IssuerPolicy, egress: Egress, clock: TurnableClock, issuer: TestIssuer
 ) -> None:
     """A shutdown does not wait for a hanging issuer, and leaves no task behind."""
-    keys = KeySets([policy], egress, clock)
+    keys = KeySets([policy], egress, clock, Freshness(deadline=3600))
     issuer.hang()
     waiting = asyncio.ensure_future(keys.load())
     await issuer.asked()
