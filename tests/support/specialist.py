@@ -42,6 +42,20 @@ def answering(status: int, body: object = None, *, headers: dict[str, str] | Non
     return behave
 
 
+class Held:
+    """A behaviour: take the request, and acknowledge it only when let go."""
+
+    def __init__(self) -> None:
+        self._free = asyncio.Event()
+
+    def let_go(self) -> None:
+        self._free.set()
+
+    async def __call__(self, received: Received) -> web.StreamResponse:
+        await self._free.wait()
+        return await acknowledge(received)
+
+
 @dataclass
 class Specialist:
     """``behave`` answers posts, ``listing`` is what a GET shows. ``received`` holds what came in, in order."""
