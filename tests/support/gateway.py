@@ -1,4 +1,4 @@
-"""A whole relay in the test's own loop: real database, real sockets, real tokens; nothing is faked but what a test asks."""
+"""A whole relay in the test's own loop: real database, real sockets, real tokens."""
 
 import asyncio
 import secrets
@@ -17,6 +17,7 @@ from sqlalchemy import text
 from relay.app import Relay, assembled, build_app, running
 from relay.config import Config, load
 from relay.http.server import Runner
+from tests.support import contract
 from tests.support.issuer import TestIssuer
 from tests.support.specialist import Specialist
 
@@ -24,6 +25,7 @@ SECRET = "pilot-secret-0123456789abcdef"
 
 CONFIG = """
 [server]
+port = {port}
 public_url = "https://relay.example.org"
 development = true
 shutdown_grace_seconds = {grace}
@@ -50,7 +52,7 @@ accept_queue = {queue}
 [delivery.breaker]
 minimum = {breaker_minimum}
 [logging]
-level = "error"
+level = "{level}"
 """
 
 AGENT = """
@@ -67,6 +69,8 @@ protocol = "roblox-v1"
 """
 
 SETTINGS: Mapping[str, Any] = {
+    "port": 0,
+    "level": "error",
     "grace": 5,
     "agents": '["*"]',
     "deadline": 5,
@@ -88,7 +92,7 @@ class Answered:
     body: bytes
 
     @property
-    def json(self) -> Any:  # noqa: ANN401 - any JSON value
+    def json(self) -> Any:
         import json  # noqa: PLC0415
 
         return json.loads(self.body)
@@ -112,18 +116,17 @@ def write_config(
     return path
 
 
-class Gateway:
-    """A running relay, and what a Workbench and an operator would do with it."""
+class Caller:
+    """What a Workbench and its people would do with a gateway, wherever that runs."""
 
-    def __init__(self, relay: Relay, issuer: TestIssuer, port: int, http: aiohttp.ClientSession) -> None:
-        self.relay = relay
+    def __init__(self, issuer: TestIssuer, port: int, http: aiohttp.ClientSession) -> None:
         self.issuer = issuer
         self.port = port
         self._http = http
 
     def token(
         self, sub: str = "alice", scope: str = "feedback:read feedback:write provenance:write", **claims: Any
-    ) -> str:  # noqa: ANN401
+    ) -> str:
         return self.issuer.mint(sub=sub, scope=scope, **{"tenant": "acme", **claims})
 
     @property
@@ -150,11 +153,13 @@ class Gateway:
         from yarl import URL  # noqa: PLC0415
 
         async with self._http.request(method, URL(url, encoded=True), headers=sent, **kwargs) as response:
-            return Answered(response.status, response.headers, await response.read())
+            answered = Answered(response.status, response.headers, await response.read())
+        contract.check(method, path, answered.status, answered.headers, answered.body)
+        return answered
 
     async def record(
         self, task: str, *, agent: str = "literature", sub: str | None = "alice", **fields: Any
-    ) -> Answered:  # noqa: ANN401
+    ) -> Answered:
         """Record a finished specialist task of ``sub`` that ran as the client, through the Workbench's own token."""
         body = {
             "conversationId": "c1",
@@ -176,7 +181,7 @@ class Gateway:
         id: str | None = None,
         wait: str | None = "wait=10",
         token: str | None = None,
-        **fields: Any,  # noqa: A002, ANN401, E501
+        **fields: Any,
     ) -> Answered:
         body = {"id": id or str(uuid.uuid4()), "taskId": task, "rating": "up", **fields}
         headers = {"Prefer": wait} if wait else {}
@@ -193,12 +198,20 @@ class Gateway:
                 return dict(shown)
             await asyncio.sleep(0.02)
 
-    async def rows(self, statement: str, **parameters: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+
+class Gateway(Caller):
+    """A relay that runs in the test's own loop, and what an operator would look up in its database."""
+
+    def __init__(self, relay: Relay, issuer: TestIssuer, port: int, http: aiohttp.ClientSession) -> None:  # noqa: TID251
+        super().__init__(issuer, port, http)
+        self.relay = relay
+
+    async def rows(self, statement: str, **parameters: Any) -> list[dict[str, Any]]:
         async with self.relay.db.read() as connection:
             found = await connection.execute(text(statement), parameters)
             return [dict(row) for row in found.mappings()]
 
-    async def change(self, statement: str, **parameters: Any) -> None:  # noqa: ANN401
+    async def change(self, statement: str, **parameters: Any) -> None:
         async with self.relay.db.write() as connection:
             await connection.execute(text(statement), parameters)
 
@@ -206,7 +219,7 @@ class Gateway:
 @asynccontextmanager
 async def gateway(
     config: Config, issuer: TestIssuer, *, worker: bool = True, clock: Any = None
-) -> AsyncIterator[Gateway]:  # noqa: ANN401
+) -> AsyncIterator[Gateway]:
     """Run a relay of this configuration for a while."""
     async with assembled(config, clock=clock) as relay, running(relay, worker=worker):
         runner = Runner(build_app(relay), shutdown_timeout=0.1)
@@ -225,7 +238,7 @@ async def small_world(
     *,
     agents: tuple[str, ...] = ("literature", "chemistry"),
     worker: bool = True,
-    **settings: Any,  # noqa: ANN401, E501
+    **settings: Any,
 ) -> AsyncIterator[tuple[Gateway, dict[str, Specialist]]]:
     """An issuer, specialists by id, and a relay between them."""
     specialists = {agent: Specialist() for agent in agents}
