@@ -1,7 +1,7 @@
 """What a registration is, and whether its credentials can act for the owner of a task. Pure."""
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NewType, TypeAlias, assert_never
 
 AgentId = NewType("AgentId", str)
@@ -15,49 +15,68 @@ Source = Literal["configuration", "operator"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientCredentials:
-    """RFC 6749 section 4.4 with ``private_key_jwt`` (RFC 7523): the machine client speaks for itself."""
+class CertifiedCredential:
+    """Any credential. With ``client_certificate_file`` and its key, connections present that certificate (RFC 8705)."""
 
-    mode: Literal["client_credentials"] = "client_credentials"
     issuer: str
     client_id: str
+    client_certificate_file: str | None = None
+    client_certificate_key_file: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantedCredential(CertifiedCredential):
+    """One that asks a token endpoint, proving the client by ``private_key_jwt`` (RFC 7523).
+
+    ``dpop`` binds the tokens to a key of the relay's (RFC 9449): that in ``dpop_key_file``, else one of the process.
+    """
+
     token_endpoint: str
     key_file: str
     resource: str
     scope: str = ""
+    dpop: bool = False
+    dpop_key_file: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnerAssertion:
+class ClientCredentials(GrantedCredential):
+    """RFC 6749 section 4.4: the machine client speaks for itself."""
+
+    mode: Literal["client_credentials"] = "client_credentials"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerAssertion(GrantedCredential):
     """RFC 7523 JWT bearer grant: the relay asserts the owner, who need not be present."""
 
     mode: Literal["owner_assertion"] = "owner_assertion"
-    issuer: str
-    client_id: str
-    token_endpoint: str
-    key_file: str
-    resource: str
-    scope: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StaticBearer:
+class TokenExchange(GrantedCredential):
+    """RFC 8693: the owner's live token is exchanged for one at the destination, so the owner has to be present."""
+
+    mode: Literal["token_exchange"] = "token_exchange"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticBearer(CertifiedCredential):
     """A secret in a file, for pilots; it stands for the machine client."""
 
     mode: Literal["static_bearer"] = "static_bearer"
-    issuer: str
-    client_id: str
     token_file: str
 
 
-Credential: TypeAlias = ClientCredentials | OwnerAssertion | StaticBearer
+Credential: TypeAlias = ClientCredentials | OwnerAssertion | TokenExchange | StaticBearer
 
 
 @dataclass(frozen=True, slots=True)
 class Acting:
     """For whom a credential would have to act: the task's owner, and how the task ran.
 
-    ``subject_known`` says that the owner's subject is at hand (sealed, or in a live token).
+    ``subject_known`` says that the owner's subject is at hand (sealed, or in a live token). ``present`` says that a
+    live token of the owner is at hand.
     """
 
     kind: Literal["human", "machine"]
@@ -65,6 +84,7 @@ class Acting:
     client: str
     ran_as: RanAs
     subject_known: bool
+    present: bool = False
 
 
 def can_act(credential: Credential, acting: Acting) -> bool:
@@ -81,6 +101,8 @@ def can_act(credential: Credential, acting: Acting) -> bool:
             return as_client
         case OwnerAssertion():
             return not as_client and acting.subject_known
+        case TokenExchange():
+            return not as_client and acting.present
         case _:
             assert_never(credential)
 
@@ -137,6 +159,13 @@ class Agent:
         if self.approved is None or tenant in self.held_by:
             return True
         return self.lineages.get(pinned) != self.approved.lineage
+
+
+def needs_presence(credentials: Iterable[Credential], acting: Acting) -> bool:
+    """Whether only the owner's own sign-in can act: nothing can while they are away, something could if they came."""
+    credentials = tuple(credentials)
+    absent = choose(credentials, replace(acting, present=False))
+    return absent is None and choose(credentials, replace(acting, present=True)) is not None
 
 
 Obstacle = Literal["destination_not_approved", "feedback_not_supported", "destination_cannot_act_for_owner"]

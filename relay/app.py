@@ -16,6 +16,7 @@ from registry.registrations import Declaration, Registrations
 from relay import api, feedback, health, provenance
 from relay.clock import Clock, SystemClock
 from relay.config import Config
+from relay.delivery.asking import Asking
 from relay.delivery.attempt import Attempts
 from relay.delivery.courier import Courier
 from relay.delivery.schedule import schedule
@@ -36,7 +37,7 @@ from relay.http.events import end_streams_with
 from relay.http.limits import MAX_BODY_BYTES
 from relay.http.observation import Observation
 from relay.http.server import Runner
-from relay.identity.authentication import VERIFIER
+from relay.identity.authentication import ON_ARRIVAL, VERIFIER
 from relay.identity.keys import Fetched, KeySets
 from relay.identity.model import IssuerPolicy
 from relay.identity.owner_keys import OwnerKeys
@@ -68,6 +69,7 @@ class Relay:
     registry: Registrations
     settlements: Settlements
     courier: Courier
+    asking: Asking
     acceptance: Acceptance
     deliveries: Deliveries
     feed: Feed
@@ -85,7 +87,11 @@ async def assembled(config: Config, *, clock: Clock | None = None) -> AsyncItera
         owner_keys = await OwnerKeys.load(db, config.owners.pepper_file, config.owners.sealing_key_file)
         await Agents(db).seed(_declarations(config))
         async with Egress(config.egress_policy()) as egress:
-            yield await _make(config, clock, metrics, db, owner_keys, egress)
+            relay = await _make(config, clock, metrics, db, owner_keys, egress)
+            try:
+                yield relay
+            finally:
+                await relay.keys.close()
     finally:
         await db.close()
 
@@ -134,6 +140,7 @@ async def _make(
         registry=registry,
         settlements=settlements,
         courier=courier,
+        asking=Asking(deliveries, courier, owners, registry, clock),
         acceptance=Acceptance(
             db,
             registry,
@@ -159,6 +166,7 @@ def build_app(relay: Relay) -> web.Application:
     )
     app.on_response_prepare.append(origins.mark)
     app[MAX_BODY_BYTES] = config.server.max_body_bytes
+    app[ON_ARRIVAL] = relay.asking.arrived
     app[VERIFIER] = Verifier(_issuers(config), relay.keys, relay.clock)
     app[health.HEALTH] = Health(relay.db, relay.keys, relay.metrics, relay.acceptance)
 
@@ -177,10 +185,10 @@ def build_app(relay: Relay) -> web.Application:
         submissions,
         relay.deliveries,
         relay.courier,
+        relay.asking,
         relay.owners,
         relay.registry,
         targets,
-        relay.clock,
         relay.metrics,
     )
     app.add_routes(api.ROUTES)
@@ -191,7 +199,7 @@ def build_app(relay: Relay) -> web.Application:
 async def running(relay: Relay, *, worker: bool) -> AsyncIterator[None]:
     """The background of a process. A part that dies ends the block, so that nothing dies unnoticed."""
     async with asyncio.TaskGroup() as group:
-        parts = (relay.settlements, relay.acceptance, relay.courier, relay.feed)
+        parts = (relay.settlements, relay.acceptance, relay.courier, relay.asking, relay.feed)
         tasks = [group.create_task(part.run()) for part in parts]
         tasks.append(group.create_task(relay.keys.load()))
         drainers = _drainers(relay, group) if worker else [group.create_task(_keep_registry_fresh(relay))]

@@ -295,6 +295,14 @@ def upgrade() -> None:
         sqlite_where=sa.text("state = 'sending'"),
     )
     op.create_index(
+        "ix_deliveries_needs_owner",
+        "deliveries",
+        ["owner"],
+        unique=False,
+        postgresql_where=sa.text("state = 'needs_owner'"),
+        sqlite_where=sa.text("state = 'needs_owner'"),
+    )
+    op.create_index(
         "ix_deliveries_parked",
         "deliveries",
         ["agent", "state"],

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from registry.credentials import Authorizations, CredentialFailure, Purpose
 from registry.egress import Egress, EgressFailure, Exchange
-from registry.model import Acting, Credential, Registration, choose
+from registry.model import Acting, Credential, Registration, choose, needs_presence
 from registry.protocols.catalog import ADAPTERS
 from registry.protocols.contract import (
     Acknowledged,
@@ -41,6 +41,10 @@ class Progress:
     sent: bool = False
 
 
+class OwnerAbsentError(Exception):
+    """Only the owner's own sign-in can act, and the owner is not here."""
+
+
 class Attempts:
     """Makes attempts. Never raises for what a specialist, an authorization server or the network does."""
 
@@ -58,6 +62,8 @@ class Attempts:
         until = self._clock.monotonic() + self._deadline
         try:
             outcome = await self._make(claimed, registration, progress, until)
+        except OwnerAbsentError:
+            return Outcome(end="released", needs_presence=True)
         except CredentialFailure as failure:
             outcome = Outcome(end="retry", reason=failure.reason, phase="authorize")
         except EgressFailure as failure:
@@ -94,8 +100,17 @@ class Attempts:
         self, claimed: Claimed, registration: Registration, until: float, *, fresh: bool
     ) -> Mapping[str, str]:
         owner = await self._owners.by_id(claimed.owner)
-        acting = Acting(owner.kind, owner.issuer, owner.client, claimed.ran_as, owner.subject_sealed)
+        acting = Acting(
+            owner.kind,
+            owner.issuer,
+            owner.client,
+            claimed.ran_as,
+            subject_known=owner.subject_sealed,
+            present=claimed.live_token is not None,
+        )
         credential = choose(registration.credentials, acting)
+        if credential is None and needs_presence(registration.credentials, acting):
+            raise OwnerAbsentError
         if credential is None:
             raise CredentialFailure("subject_unknown", temporary=False)
         value = await self._authorizations.header_for(

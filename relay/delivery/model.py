@@ -15,7 +15,7 @@ FINAL: frozenset[State] = frozenset({"saved", "rejected", "conflict", "exhausted
 Resting = Literal["pending", "held", "needs_owner"]
 """Where a delivery waits: for its time, for an operator, or for its owner."""
 
-Cause = Literal["accept", "schedule", "repeat", "retry"]
+Cause = Literal["accept", "schedule", "repeat", "retry", "sign_in"]
 """Why an attempt is made. The first two advance the schedule; the others are the owner's, and do not."""
 
 SCHEDULED: frozenset[Cause] = frozenset({"accept", "schedule"})
@@ -41,6 +41,7 @@ class Claim:
     agent: AgentId
     tenant: str
     pinned: Version
+    needs_presence: bool = False
 
     @property
     def advances(self) -> bool:
@@ -68,6 +69,8 @@ class Claimed:
     ran_as: RanAs
     protocol: str
     trace_context: str | None
+    live_token: str | None = field(default=None, repr=False)
+    """The owner's own token, where the owner is here; in memory only, and never sent but to be exchanged."""
 
     @property
     def rated(self) -> Rated:
@@ -94,6 +97,8 @@ class Outcome:
     retry_after_ms: int = 0
     pauses_agent: bool = False
     unhealthy: bool = False
+    needs_presence: bool | None = None
+    """What the attempt found out about whether the owner has to be present; None: nothing new."""
 
 
 @dataclass(frozen=True, slots=True)

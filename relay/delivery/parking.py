@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from registry.model import AgentId
+from registry.model import Acting, Agent, Registration, needs_presence
 
 REPARK = """
 UPDATE deliveries
@@ -27,6 +27,20 @@ WHERE deliveries.id = w.delivery AND deliveries.state <> w.resting
 RETURNING deliveries.submission, deliveries.tenant, deliveries.owner, deliveries.state
 """
 
+WAITING_CLASSES = """
+SELECT DISTINCT o.kind, o.issuer, o.client, o.sealed_subject IS NOT NULL AS sealed, s.ran_as
+FROM deliveries d JOIN submissions s ON s.seq = d.submission JOIN owners o ON o.id = d.owner
+WHERE d.agent = :agent AND d.state IN ('pending', 'held', 'needs_owner')
+"""
+
+MARK_PRESENCE = """
+UPDATE deliveries SET needs_presence = :needs
+WHERE agent = :agent AND state IN ('pending', 'held', 'needs_owner') AND needs_presence <> :needs
+    AND EXISTS (SELECT 1 FROM submissions s JOIN owners o ON o.id = s.owner
+        WHERE s.seq = deliveries.submission AND o.kind = :kind AND o.issuer = :issuer AND o.client = :client
+            AND (o.sealed_subject IS NOT NULL) = :sealed AND s.ran_as = :ran_as)
+"""
+
 TELL = """
 INSERT INTO events (tenant, owner, kind, ref, state, at) VALUES (:tenant, :owner, 'feedback', :ref, :state, :at)
 """
@@ -40,14 +54,33 @@ class Moved:
     freed: int
 
 
-async def repark(connection: AsyncConnection, agent: AgentId, at: int) -> Moved:
+async def repark(connection: AsyncConnection, agent: Agent, at: int) -> Moved:
     """Move an agent's waiting deliveries to where its registration and holds put them now.
 
     The caller has changed the agent's row in this transaction, which locks out settles that decided before.
     """
-    rows = (await connection.execute(text(REPARK), {"agent": agent, "at": at})).all()
+    if agent.approved is not None:
+        await _mark_presence(connection, agent.approved)
+    rows = (await connection.execute(text(REPARK), {"agent": agent.id, "at": at})).all()
     if rows:
         told = [{"tenant": r.tenant, "owner": r.owner, "ref": r.submission, "state": r.state, "at": at} for r in rows]
         await connection.execute(text(TELL), told)
     freed = sum(1 for row in rows if row.state == "pending")
     return Moved(len(rows) - freed, freed)
+
+
+async def _mark_presence(connection: AsyncConnection, approved: Registration) -> None:
+    """Credentials may have changed: whether an owner has to be present is worked out again, once for each kind."""
+    classes = (await connection.execute(text(WAITING_CLASSES), {"agent": approved.agent})).all()
+    for row in classes:
+        acting = Acting(row.kind, row.issuer, row.client, row.ran_as, subject_known=bool(row.sealed))
+        parameters = {
+            "agent": approved.agent,
+            "needs": needs_presence(approved.credentials, acting),
+            "kind": row.kind,
+            "issuer": row.issuer,
+            "client": row.client,
+            "sealed": bool(row.sealed),
+            "ran_as": row.ran_as,
+        }
+        await connection.execute(text(MARK_PRESENCE), parameters)

@@ -72,21 +72,26 @@ def _keys(settlement: Settlement) -> Iterable[Hashable]:
     return (settlement.claim.delivery,)
 
 
-def resting(agent: Agent | None, tenant: str, pinned: Version) -> Resting:
-    """Where a delivery waits as the registry stands. (A mode that needs its owner present joins here.)"""
-    return "held" if agent is None or agent.is_held(tenant, pinned) else "pending"
+def resting(agent: Agent | None, tenant: str, pinned: Version, *, needs_presence: bool) -> Resting:
+    """Where a delivery waits as the registry stands."""
+    if agent is None or agent.is_held(tenant, pinned):
+        return "held"
+    return "needs_owner" if needs_presence else "pending"
 
 
 def _row(n: int, claim: Claim, outcome: Outcome, snapshot: Snapshot, schedule: Schedule) -> Mapping[str, Any]:
     agent = snapshot.get(claim.agent)
-    goes_back = outcome.end in {"retry", "lost"}
+    needs_presence = claim.needs_presence if outcome.needs_presence is None else outcome.needs_presence
+    place = resting(agent, claim.tenant, claim.pinned, needs_presence=needs_presence)
+    # What waits for its owner uses up no schedule.
+    may_end = outcome.end in {"retry", "lost"} and claim.advances and place != "needs_owner"
     return {
         "n": n,
         "delivery": claim.delivery,
         "token": claim.token,
         "agent": claim.agent,
         "revision": agent.revision if agent else -1,
-        "resting": resting(agent, claim.tenant, claim.pinned),
+        "resting": place,
         "outcome": outcome.end,
         "number": claim.number,
         "cause": claim.cause,
@@ -97,12 +102,13 @@ def _row(n: int, claim: Claim, outcome: Outcome, snapshot: Snapshot, schedule: S
         "reason": outcome.reason,
         "ambiguous": outcome.ambiguous,
         "excerpt": outcome.excerpt,
-        "exhausted": goes_back and claim.advances and schedule.is_used_up(claim.position),
+        "exhausted": may_end and schedule.is_used_up(claim.position),
         "advances": claim.advances,
         "wait_ms": _wait_ms(claim, outcome, schedule),
         "floor_ms": outcome.retry_after_ms,
         "pause_ms": outcome.retry_after_ms if outcome.pauses_agent else 0,
         "unhealthy": outcome.unhealthy,
+        "needs_presence": outcome.needs_presence,
     }
 
 

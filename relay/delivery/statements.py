@@ -46,11 +46,13 @@ RETURNING *
 """
 
 # An attempt that the owner asked for: not before a floor, not while the breaker is open, at most one in five seconds.
+# What waits for its owner goes out only from the process that holds their live token.
 TAKE_ONE = """
 UPDATE deliveries SET state = 'sending', state_since = {now}, claim_token = :token, claim_cause = :cause,
     claimed_at = {now}, lease_until = {now} + :lease_ms, owner_attempt_at = {now},
     attempt_count = attempt_count + 1, version = version + 1
-WHERE id = :id AND state = 'pending' AND not_before <= {now}
+WHERE id = :id AND not_before <= {now}
+    AND (state = 'pending' OR (:present AND state = 'needs_owner' AND due_at <= {now}))
     AND COALESCE(owner_attempt_at, 0) <= {now} - :owner_gap_ms
     AND EXISTS (SELECT 1 FROM agents a WHERE a.id = deliveries.agent AND a.revision = :revision
                 AND a.approved_version IS NOT NULL)
@@ -64,7 +66,7 @@ CLAIMED = """
 SELECT d.id, d.claim_token AS token, d.attempt_count AS number, d.claim_cause AS cause,
     d.schedule_position AS position, d.claimed_at - d.window_started_at AS window_ms, d.agent, d.tenant, d.owner,
     s.id AS submission, s.task, s.rating, s.comment, s.payload, s.sha256, s.ran_as, s.protocol,
-    s.registration_version AS pinned, s.trace_context
+    s.registration_version AS pinned, s.trace_context, d.needs_presence
 FROM {taken} AS d JOIN submissions s ON s.seq = d.submission
 """
 
@@ -77,9 +79,15 @@ WHERE id = :id AND state IN ('rejected', 'exhausted')
 RETURNING submission, tenant, owner, state
 """
 
+WAITING_FOR = """
+SELECT id, agent FROM deliveries
+WHERE owner = :owner AND state = 'needs_owner' AND due_at <= {now} ORDER BY due_at, id LIMIT 100
+"""
+
 EXPIRED = """
 SELECT d.id, d.agent, d.tenant, d.claim_token AS token, d.attempt_count AS number, d.claim_cause AS cause,
-    d.schedule_position AS position, s.registration_version AS pinned, {now} - d.claimed_at AS age_ms
+    d.schedule_position AS position, s.registration_version AS pinned, d.needs_presence,
+    {now} - d.claimed_at AS age_ms
 FROM deliveries d JOIN submissions s ON s.seq = d.submission
 WHERE d.state = 'sending' AND d.lease_until <= {now} ORDER BY d.lease_until LIMIT 256
 """
@@ -107,6 +115,7 @@ OUTCOMES: dict[str, ColumnType] = {
     "floor_ms": "bigint",
     "pause_ms": "bigint",
     "unhealthy": "boolean",
+    "needs_presence": "boolean",
 }
 
 # The registry as the outcome was judged by. The share lock makes a change of it wait, or this settle start over.
@@ -132,6 +141,7 @@ UPDATE deliveries SET
         - CASE WHEN o.outcome = 'released' AND o.advances THEN 1 ELSE 0 END,
     attempt_count = deliveries.attempt_count - CASE WHEN o.outcome = 'released' AND o.phase IS NULL THEN 1 ELSE 0 END,
     saved_at = CASE WHEN o.outcome = 'saved' THEN {now} ELSE deliveries.saved_at END,
+    needs_presence = COALESCE(o.needs_presence, deliveries.needs_presence),
     claim_token = NULL, claim_cause = NULL, lease_until = NULL, version = deliveries.version + 1
 FROM {accepted} AS o
 WHERE deliveries.id = o.delivery AND deliveries.state <> 'saved'

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from registry.model import AgentId, Snapshot
 from relay.delivery import statements
 from relay.delivery.model import Cause, Claim, Claimed, DeliveryId, Outcome, Settlement, State
+from relay.identity.model import OwnerId
 from relay.storage.engine import Database
 from relay.storage.records import dumps, recordset
 
@@ -95,9 +96,12 @@ class Deliveries:
             await connection.execute(text(sql.take), {**parameters, "due": str(due)})
             return await self._read_claimed(connection, parameters["token"], claimed_at)
 
-    async def claim_one(self, delivery: DeliveryId, cause: Cause, revision: int, claimed_at: float) -> Claimed | None:
-        """Claim one pending delivery because its owner asks. None: a floor, a breaker, a hold, or another claim stands
-        in the way, or the last such attempt was just now.
+    async def claim_one(
+        self, delivery: DeliveryId, cause: Cause, revision: int, claimed_at: float, *, present: bool = False
+    ) -> Claimed | None:
+        """Claim one waiting delivery because its owner asks; ``present`` says that their live token is at hand.
+
+        None: a floor, a breaker, a hold, or another claim stands in the way, or the last such attempt was just now.
         """
         parameters = {
             "id": delivery,
@@ -106,6 +110,7 @@ class Deliveries:
             "token": _token(),
             "lease_ms": self._lease_ms,
             "owner_gap_ms": OWNER_GAP_MS,
+            "present": present,
         }
         async with self._db.write() as connection:
             if not (await connection.execute(text(self._statements.take_one), parameters)).all():
@@ -116,6 +121,12 @@ class Deliveries:
     async def _read_claimed(self, connection: AsyncConnection, token: object, claimed_at: float) -> list[Claimed]:
         rows = await connection.execute(text(self._statements.claimed_by), {"token": token})
         return [_claimed(row, claimed_at) for row in rows.mappings()]
+
+    async def waiting_for(self, owner: OwnerId) -> list[tuple[DeliveryId, AgentId]]:
+        """What may go out now that this owner is here."""
+        async with self._db.read() as connection:
+            rows = await connection.execute(text(self._statements.waiting_for), {"owner": owner})
+            return [(DeliveryId(row.id), AgentId(row.agent)) for row in rows]
 
     async def reopen(self, delivery: DeliveryId, resting: State, revision: int) -> bool:
         """Start a new window for a rejected or exhausted delivery. False: it is in another state, or the registry has
@@ -186,6 +197,7 @@ class _Statements:
         greatest = "GREATEST" if db.dialect == "postgresql" else "max"
         self.reopen = self._fill(statements.REOPEN)
         self.expired = self._fill(statements.EXPIRED)
+        self.waiting_for = self._fill(statements.WAITING_FOR)
         self.take_one = self._fill(statements.TAKE_ONE)
         claimed = "(SELECT * FROM deliveries WHERE state = 'sending' AND claim_token = :token)"
         self.claimed_by = self._fill(statements.CLAIMED, taken=claimed)
@@ -259,6 +271,7 @@ def _claim(row: RowMapping) -> Claim:
         agent=row["agent"],
         tenant=row["tenant"],
         pinned=row["pinned"],
+        needs_presence=bool(row["needs_presence"]),
     )
 
 

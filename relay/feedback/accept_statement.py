@@ -119,10 +119,10 @@ PLACED = """
 SELECT x.*, CASE WHEN x.state = 'sending' THEN 1 ELSE 0 END AS claimed FROM (
     SELECT i.seq, r.n, r.target, r.tenant, r.owner, r.needs_presence, r.token, CASE
         WHEN r.held THEN 'held'
-        WHEN r.needs_presence THEN 'needs_owner'
         WHEN NOT r.shut AND :first_wait_ms = 0
             AND row_number() OVER (PARTITION BY r.target, r.held, r.shut ORDER BY r.n) <= COALESCE(f.free, 0)
             THEN 'sending'
+        WHEN r.needs_presence THEN 'needs_owner'
         ELSE 'pending' END AS state
     FROM {inserted} AS i JOIN {ready} AS r ON r.owner = i.owner AND r.id = i.id
     LEFT JOIN {slots} AS f ON f.agent = r.target) AS x
@@ -189,7 +189,8 @@ class AcceptStatement:
             woken AS MATERIALIZED (
                 SELECT pg_notify('{CHANNEL}', '') FROM (SELECT 1 FROM stored WHERE state = 'pending' LIMIT 1) AS x)
             SELECT f.n, f.known, f.named, f.specialists, f.target, f.status, f.ran_as, f.registration_version, f.taken,
-                f.fresh, f.obstacle, f.protocol, p.seq, st.id AS delivery, st.state, (SELECT count(*) FROM woken)
+                f.fresh, f.obstacle, f.protocol, f.needs_presence, p.seq, st.id AS delivery, st.state,
+                (SELECT count(*) FROM woken)
             FROM facts f LEFT JOIN placed p ON p.n = f.n LEFT JOIN stored st ON st.submission = p.seq ORDER BY f.n"""
 
 

@@ -4,12 +4,12 @@ import hashlib
 import json
 import uuid
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import text
 
-from registry.model import Acting, Agent, RanAs, Snapshot, obstacle
+from registry.model import Acting, Agent, RanAs, Snapshot, needs_presence, obstacle
 from registry.protocols.catalog import ADAPTERS
 from registry.protocols.contract import Rated
 from registry.registrations import Registrations
@@ -39,6 +39,7 @@ class Offered:
     tenant: str
     client: str
     trace_context: str | None
+    live_token: str | None = field(default=None, repr=False)
     token: str = field(default_factory=lambda: uuid.uuid4().hex, repr=False)
 
     @property
@@ -189,7 +190,7 @@ def _capabilities(snapshot: Snapshot, classes: Mapping[OwnerClass, int]) -> Iter
     for (tenant, kind, issuer, client, sealed), number in classes.items():
         for agent in snapshot.values():
             for ran_as in RAN_AS:
-                acting = Acting(kind, issuer, client, ran_as, sealed)
+                acting = Acting(kind, issuer, client, ran_as, subject_known=sealed, present=kind == "human")
                 yield {"class": number, **_capability(agent, tenant, acting)}
 
 
@@ -201,7 +202,7 @@ def _capability(agent: Agent, tenant: str, acting: Acting) -> dict[str, Any]:
         "revision": agent.revision,
         "obstacle": _obstacle(agent, acting),
         "held": tenant in agent.held_by,
-        "needs_presence": False,
+        "needs_presence": approved is not None and needs_presence(approved.credentials, acting),
         "lineage": approved.lineage if approved else 0,
         "protocol": approved.protocol if approved else None,
     }
@@ -210,10 +211,9 @@ def _capability(agent: Agent, tenant: str, acting: Acting) -> dict[str, Any]:
 def _obstacle(agent: Agent, acting: Acting) -> str | None:
     """As `registry.model.obstacle`, but an owner who is here can have the subject sealed and try again."""
     found = obstacle(agent, acting, ADAPTERS)
-    if found == "destination_cannot_act_for_owner" and not acting.subject_known:
-        known = Acting(acting.kind, acting.issuer, acting.client, acting.ran_as, subject_known=True)
-        if obstacle(agent, known, ADAPTERS) is None:
-            return "subject_not_sealed"
+    known = replace(acting, subject_known=True)
+    if found == "destination_cannot_act_for_owner" and obstacle(agent, known, ADAPTERS) is None:
+        return "subject_not_sealed"
     return found
 
 
@@ -246,6 +246,7 @@ def _claimed(offered: Offered, row: Mapping[str, Any], claimed_at: float) -> Cla
             agent=row["target"],
             tenant=offered.tenant,
             pinned=row["registration_version"],
+            needs_presence=bool(row["needs_presence"]),
         ),
         window_ms=0,
         claimed_at=claimed_at,
@@ -259,4 +260,5 @@ def _claimed(offered: Offered, row: Mapping[str, Any], claimed_at: float) -> Cla
         ran_as=row["ran_as"],
         protocol=row["protocol"],
         trace_context=offered.trace_context,
+        live_token=offered.live_token,
     )

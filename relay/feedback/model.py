@@ -40,6 +40,7 @@ class Submission:
     tenant: str
     pinned: Version
     delivery: DeliveryId
+    needs_presence: bool
     id: str
     agent: AgentId
     task: str

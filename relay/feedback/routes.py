@@ -68,10 +68,7 @@ async def retry(request: web.Request) -> web.Response:
     principal = await authorize(request, "feedback:write")
     read_query(request, NoParameters)
     preference = read_preference(request)
-    owner = await _owner(request, principal)
-    if owner is None:
-        raise refuse("submission_not_found")
-    answered = await request.app[SUBMITTING].retry(owner.id, _submission_id(request), wait=preference.wait)
+    answered = await request.app[SUBMITTING].retry(principal, _submission_id(request), wait=preference.wait)
     return _answer(answered, preference)
 
 

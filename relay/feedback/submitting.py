@@ -4,10 +4,11 @@ import asyncio
 from dataclasses import dataclass
 from typing import Literal
 
+from registry.model import Agent
 from registry.registrations import Registrations
-from relay.clock import Clock
+from relay.delivery.asking import Asking
 from relay.delivery.courier import Courier
-from relay.delivery.model import FINAL, Cause, DeliveryId
+from relay.delivery.model import FINAL, Cause, Resting
 from relay.delivery.settling import resting
 from relay.delivery.store import Deliveries
 from relay.errors import Refusal
@@ -16,7 +17,7 @@ from relay.feedback.model import Facts, Offer, Submission, Verdict, is_repeat, j
 from relay.feedback.refusals import erased, refuse, reused, taken
 from relay.feedback.store import Submissions
 from relay.feedback.targets import Targets
-from relay.identity.model import Owner, OwnerId, Principal
+from relay.identity.model import Owner, Principal
 from relay.identity.owners import Owners
 from relay.storage.group_commit import QueueFullError
 from relay.telemetry import Metrics
@@ -42,20 +43,20 @@ class Submitting:
         submissions: Submissions,
         deliveries: Deliveries,
         courier: Courier,
+        asking: Asking,
         owners: Owners,
         registry: Registrations,
         targets: Targets,
-        clock: Clock,
         metrics: Metrics,
     ) -> None:
         self._acceptance = acceptance
         self._submissions = submissions
         self._deliveries = deliveries
         self._courier = courier
+        self._asking = asking
         self._owners = owners
         self._registry = registry
         self._targets = targets
-        self._clock = clock
         self._metrics = metrics
 
     async def submit(self, principal: Principal, offer: Offer, *, wait: float, trace_context: str | None) -> Answered:
@@ -65,7 +66,7 @@ class Submitting:
             raise refuse("task_not_found")
         facts, verdict = await self._store(principal, owner, offer, trace_context)
         if verdict == "known" and facts.known is not None:
-            return await self._repeat(facts.known, offer, wait)
+            return await self._repeat(principal, facts.known, offer, wait)
         if verdict == "taken" and facts.taken is not None:
             raise taken(await self._submissions.get(facts.taken))
         if verdict != "stored" or facts.seq is None or facts.delivery is None or facts.agent is None:
@@ -85,6 +86,7 @@ class Submitting:
                 tenant=principal.tenant,
                 client=principal.client,
                 trace_context=trace_context,
+                live_token=_live_token(principal),
             )
             try:
                 facts = await self._acceptance.offer(offered)
@@ -106,17 +108,18 @@ class Submitting:
                     return facts, verdict
         raise RuntimeError("an offer was neither stored nor refused")
 
-    async def _repeat(self, seq: int, offer: Offer, wait: float) -> Answered:
+    async def _repeat(self, principal: Principal, seq: int, offer: Offer, wait: float) -> Answered:
         stored = await self._submissions.get(seq)
         if stored.erased_at is not None:
             raise erased()
         if not is_repeat(offer, stored):
             raise reused()
-        return await self._try_now(stored, "repeat", wait)
+        return await self._try_now(principal, stored, "repeat", wait)
 
-    async def retry(self, owner_id: OwnerId, submission_id: str, *, wait: float) -> Answered:
+    async def retry(self, principal: Principal, submission_id: str, *, wait: float) -> Answered:
         """Try a stored submission again because its owner asks."""
-        stored = await self._submissions.find(owner_id, submission_id)
+        owner = await self._owners.find(principal.owner)
+        stored = None if owner is None else await self._submissions.find(owner.id, submission_id)
         if stored is None:
             raise refuse("submission_not_found")
         if stored.erased_at is not None:
@@ -130,14 +133,14 @@ class Submitting:
         if stored.state in {"rejected", "exhausted"}:
             await self._reopen(stored)
             stored = await self._submissions.get(stored.seq)
-        return await self._try_now(stored, "retry", wait)
+        return await self._try_now(principal, stored, "retry", wait)
 
     async def _reopen(self, stored: Submission) -> None:
         """Where the delivery waits then, is for the registry to say: it may be held by now."""
         for _ in range(MOST_LOOKS):
             agent = self._registry.snapshot.get(stored.agent)
             if agent is not None and await self._deliveries.reopen(
-                stored.delivery, resting(agent, stored.tenant, stored.pinned), agent.revision
+                stored.delivery, self._place(agent, stored), agent.revision
             ):
                 return
             await self._registry.reload()
@@ -145,32 +148,29 @@ class Submitting:
                 return  # somebody else was first
         raise RuntimeError("the registration keeps changing")
 
-    async def _try_now(self, stored: Submission, cause: Cause, wait: float) -> Answered:
+    def _place(self, agent: Agent, stored: Submission) -> Resting:
+        return resting(agent, stored.tenant, stored.pinned, needs_presence=stored.needs_presence)
+
+    async def _try_now(self, principal: Principal, stored: Submission, cause: Cause, wait: float) -> Answered:
         """An attempt at once, unless something stands in the way; an attempt under way is waited for."""
         if stored.state in FINAL:
             return _answered(stored, final_status=200)
-        if stored.state in {"pending", "sending"}:
+        if stored.state in {"pending", "sending", "needs_owner"}:
             expected = self._courier.expect(stored.delivery)
-            under_way = stored.state == "sending" or await self._claim(stored, cause)
+            under_way = stored.state == "sending" or await self._start(principal, stored, cause)
             await self._wait(expected, wait if under_way else 0)
             stored = await self._submissions.get(stored.seq)
         return _answered(stored, final_status=202)
 
-    async def _claim(self, stored: Submission, cause: Cause) -> bool:
-        agent = self._registry.snapshot.get(stored.agent)
-        if agent is None or not self._courier.reserve(agent.id, 1):
-            return False
-        before = self._clock.monotonic()
-        try:
-            claimed = await self._deliveries.claim_one(DeliveryId(stored.delivery), cause, agent.revision, before)
-        except BaseException:
-            self._courier.unreserve(agent.id, 1)
-            raise
-        if claimed is None:
-            self._courier.unreserve(agent.id, 1)
-            return False
-        self._courier.carry([claimed], reserved=True)
-        return True
+    async def _start(self, principal: Principal, stored: Submission, cause: Cause) -> bool:
+        token = _live_token(principal)
+        if await self._asking.attempt_now(stored.delivery, stored.agent, cause, token):
+            return True
+        return await self._is_sending(stored)
+
+    async def _is_sending(self, stored: Submission) -> bool:
+        """Whether a worker was quicker: it may have claimed what was pending a moment ago."""
+        return (await self._submissions.get(stored.seq)).state == "sending"
 
     async def _named(self, owner: Owner, offer: Offer, verdict: Verdict) -> list[object] | None:
         if verdict != "explicit_target_required":
@@ -181,6 +181,11 @@ class Submitting:
         if seconds:
             await asyncio.wait([expected], timeout=seconds)
         expected.cancel()
+
+
+def _live_token(principal: Principal) -> str | None:
+    """A person's token may be exchanged for one at the specialist; a machine's is never needed for that."""
+    return principal.token if principal.kind == "human" else None
 
 
 def _answered(stored: Submission, *, final_status: Literal[200, 202]) -> Answered:

@@ -70,4 +70,5 @@ class Targets:
         if agent is None:
             return "destination_not_approved"
         # The owner is here: a subject that has to be sealed will be.
-        return obstacle(agent, Acting(owner.kind, owner.issuer, owner.client, target.ran_as, True), ADAPTERS)
+        acting = Acting(owner.kind, owner.issuer, owner.client, target.ran_as, subject_known=True, present=True)
+        return obstacle(agent, acting, ADAPTERS)

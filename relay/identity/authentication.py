@@ -1,5 +1,6 @@
 """Who sends this request: the handlers' way to the verified caller."""
 
+from collections.abc import Callable
 from typing import Final
 
 from aiohttp import web
@@ -12,6 +13,8 @@ from relay.identity.tokens import Verifier
 VERIFIER: Final = web.AppKey("verifier", Verifier)
 PRINCIPAL: Final = web.RequestKey("principal", Principal)
 """The caller, once `authenticate` has verified them."""
+ON_ARRIVAL: Final[web.AppKey[Callable[[Principal], None]]] = web.AppKey("on_arrival")
+"""Told of every verified caller, at once and in passing: it must not wait."""
 
 
 async def authenticate(request: web.Request) -> Principal:
@@ -28,6 +31,9 @@ async def authenticate(request: web.Request) -> Principal:
     verifier: Verifier = request.config_dict[VERIFIER]
     principal = await verifier.verify(request.headers.getall("Authorization", []))
     request[PRINCIPAL] = principal
+    told = request.config_dict.get(ON_ARRIVAL)
+    if told is not None:
+        told(principal)
     return principal
 
 

@@ -162,7 +162,7 @@ async def _finish(
     tenant: str | None,
 ) -> Outcome:
     after = (await registrations.load(connection))[agent]
-    moved = await parking.repark(connection, agent, decision.at)
+    moved = await parking.repark(connection, after, decision.at)
     await audit.record(
         connection,
         at=decision.at,

@@ -51,7 +51,7 @@ class TransactionId(UserDefinedType[int]):
     cache_ok = True
 
     @override
-    def get_col_spec(self, **_: Any) -> str:  # noqa: ANN401
+    def get_col_spec(self, **_: Any) -> str:
         return "xid8"
 
 
@@ -195,6 +195,12 @@ deliveries = Table(
         "lease_until",
         postgresql_where=text("state = 'sending'"),
         sqlite_where=text("state = 'sending'"),
+    ),
+    Index(
+        "ix_deliveries_needs_owner",
+        "owner",
+        postgresql_where=text("state = 'needs_owner'"),
+        sqlite_where=text("state = 'needs_owner'"),
     ),
     Index(
         "ix_deliveries_parked",
