@@ -17,7 +17,9 @@ class Duration(float):
         """``"2m"`` as 120.0. Raises ValueError that shows the form for anything else, a bare number included."""
         match = _WRITTEN.fullmatch(written) if isinstance(written, str) else None
         if match is None:
-            raise ValueError('must be a whole number and a unit in quotation marks, such as "500ms", "30s", "2m", "1h" or "1d"')
+            raise ValueError(
+                'must be a whole number and a unit in quotation marks, such as "500ms", "30s", "2m", "1h" or "1d"'
+            )
         seconds = int(match["count"]) * _UNITS[match["unit"]]
         if seconds > _LONGEST:
             raise ValueError('must be "30d" at the most')

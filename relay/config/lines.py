@@ -24,10 +24,8 @@ def find_lines(text: str) -> dict[Place, int]:
     table: Place = ()
     for number, line in _outside_of_long_strings(text):
         if header := _HEADER.match(line):
-            repeated = header["open"] == "[["
-            table = _enter(_parts(header["name"]), counts, repeated=repeated)
+            table = _enter(_parts(header["name"]), counts, repeated=header["open"] == "[[")
             lines.setdefault(table, number)
-            lines.setdefault(table[:-1] if repeated else table, number)
         elif assignment := _ASSIGNMENT.match(line):
             lines.setdefault((*table, *_parts(assignment["name"])), number)
     return lines

@@ -34,7 +34,7 @@ def load(path: Path, environ: Mapping[str, str] | None = None) -> Config:
     fill(written)
     file = _decode(path, text, written)
     _check(path, text, file)
-    return Config.of(file, path=path.absolute(), database_password=environ.get(DATABASE_PASSWORD) or None)
+    return Config.of(file, path=path.absolute(), database_password=environ.get(DATABASE_PASSWORD))
 
 
 def _read(path: Path) -> str:

@@ -66,6 +66,7 @@ def test_a_key_like_no_other_gets_the_list(refused: Refused):
         ('[delivery]\nschedule = "5s"\n', "[delivery] schedule: must be a list, not a string"),
         ('[logging]\nlevel = "loud"\n', "[logging] level: must be one of debug, info, warning, error"),
         ("[logging]\nlevel = 1\n", "[logging] level = 1: must be a string, not a whole number"),
+        ('[egress]\nca_file = "a\\u0000b"\n', "[egress] ca_file: must be the path of a file"),
         ("[egress]\nca_file = 7\n", "[egress] ca_file = 7: must be the path of a file"),
         ("[identity.clients]\nworkbench = 1\n", "[identity.clients] workbench: must be a table, not a whole number"),
     ],
@@ -80,6 +81,7 @@ def test_an_unfit_value_is_explained_in_words(refused: Refused, section: str, to
     [
         ("[server]", "[server]\nport = 65536", "[server] port = 65536: must be a whole number <= 65535"),
         ("[server]", '[server]\ncors_origins = [""]', "[server] cors_origins no. 1: must be a string of length >= 1"),
+        ('"secrets/pepper"', '""', "[owners] pepper_file: must be the path of a file"),
         ("[server]", "egress = 1\n[server]", "[egress]: must be a table, not a whole number"),
         ("[server]", "agents = [1]\n[server]", "[[agents]] no. 1: must be a table, not a whole number"),
         ('"https://relay.example.org"', "2026-01-01", "[server] public_url: must be a string, not a date"),
@@ -88,6 +90,11 @@ def test_an_unfit_value_is_explained_in_words(refused: Refused, section: str, to
 def test_an_unfit_value_is_explained_wherever_it_stands(refused: Refused, old: str, new: str, told: str):
     """The same for what stands before and between the tables of a minimal file."""
     assert told in refused(MINIMAL.replace(old, new, 1))
+
+
+def test_bounds_are_told_as_they_would_be_written(refused: Refused):
+    """The decoder's 0.0 is no number that an operator would write."""
+    assert refused(MINIMAL + "[delivery]\nlease_seconds = 0\n").endswith("must be a number > 0")
 
 
 def test_strings_are_never_repeated(refused: Refused):
