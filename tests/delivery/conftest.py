@@ -24,7 +24,7 @@ TENANT = "acme"
 PLACE = """
 INSERT INTO submissions (owner, tenant, client, id, agent, task, ran_as, registration_version, protocol, rating,
     comment, payload, sha256, created_at)
-VALUES (1, :tenant, 'workbench', :id, :agent, :id, 'client', :version, 'roblox-v1', 'up', NULL, :payload, 'ab', {now})
+VALUES (1, :tenant, 'workbench', :id, :agent, :id, :ran_as, :version, 'roblox-v1', 'up', NULL, :payload, 'ab', {now})
 RETURNING seq
 """
 PLACE_DELIVERY = """
@@ -54,6 +54,7 @@ class Outbox:
         tenant: str = TENANT,
         state: str = "pending",
         version: int = 1,
+        ran_as: str = "client",
     ) -> int:
         """A submission with its delivery; the delivery's number."""
         self.placed += 1
@@ -62,6 +63,7 @@ class Outbox:
             "agent": agent,
             "tenant": tenant,
             "version": version,
+            "ran_as": ran_as,
             "payload": json.dumps({"id": self.placed}).encode(),
         }
         async with self.db.write() as connection:
