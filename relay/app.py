@@ -272,7 +272,8 @@ async def listening(relay: Relay) -> AsyncIterator[None]:
         log.info("serving", addresses=[f"{host}:{port}" for host, port, *_ in runner.addresses])
         yield
     finally:
-        await runner.cleanup()
+        # At the same time, so that one grace is enough: who waits for an acknowledgement waits for its attempt.
+        await asyncio.gather(runner.cleanup(), relay.courier.drain(server.shutdown_grace_seconds))
 
 
 def _stop_event() -> asyncio.Event:

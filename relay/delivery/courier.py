@@ -102,8 +102,9 @@ class Courier:
 
     async def drain(self, grace_seconds: float) -> None:
         """Let attempts under way finish; what has not by then is given back, with what is known of it logged."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=grace_seconds)
+        end = self._clock.monotonic() + grace_seconds
+        while self._tasks and (left := end - self._clock.monotonic()) > 0:
+            await asyncio.wait(self._tasks, timeout=left)
         for scope in self._scopes:
             scope.reschedule(asyncio.get_running_loop().time())
         if self._tasks:

@@ -18,7 +18,7 @@ from relay.storage.engine import Database
 
 CONFIGURATION = "configuration"
 # Decisions are made one after the other, those of processes that start together too: each knows how things stand.
-DECIDING = 7_236_014_286
+DECIDING = 7_236_014_287
 
 log = structlog.get_logger(__name__)
 
