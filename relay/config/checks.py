@@ -156,18 +156,54 @@ def _database_defect(url: URL) -> str | None:
 
 def owners_keys_are_two_files(file: File) -> Iterator[Problem]:
     """One key for two purposes would tell through the one what the other keeps."""
-    if file.owners.pepper_file == file.owners.sealing_key_file:
+    owners = file.owners
+    if owners.pepper_file == owners.sealing_key_file:
         yield Problem(("owners", "sealing_key_file"), "must not be the pepper_file")
+    previous = {
+        "previous_pepper_files": owners.previous_pepper_files,
+        "previous_sealing_key_files": owners.previous_sealing_key_files,
+    }
+    taken = {owners.pepper_file, owners.sealing_key_file}
+    for key, paths in previous.items():
+        for number, path in enumerate(paths):
+            if path in taken:
+                yield Problem(("owners", key, number), "is named by [owners] already; each key has a file of its own")
+            taken.add(path)
 
 
 def networks_are_networks(file: File) -> Iterator[Problem]:
-    lists = {"allow_networks": file.egress.allow_networks, "deny_networks": file.egress.deny_networks}
-    for key, networks in lists.items():
+    lists: dict[Place, tuple[str, ...]] = {
+        ("egress", "allow_networks"): file.egress.allow_networks,
+        ("egress", "deny_networks"): file.egress.deny_networks,
+        ("server", "trusted_proxies"): file.server.trusted_proxies,
+    }
+    for place, networks in lists.items():
         for number, network in enumerate(networks):
-            try:
-                ip_network(network)
-            except ValueError:
-                yield Problem(("egress", key, number), _network_advice(network))
+            if not _is_network(network):
+                yield Problem((*place, number), _network_advice(network))
+
+
+def some_peers_are_no_proxies(file: File) -> Iterator[Problem]:
+    """Where everyone is a proxy, everyone chooses the address that they are counted under."""
+    for number, network in enumerate(file.server.trusted_proxies):
+        if _is_network(network) and ip_network(network).prefixlen == 0:
+            text = "takes every caller for a proxy; name the addresses of those in front of the relay"
+            yield Problem(("server", "trusted_proxies", number), text, network)
+
+
+def admin_issuers_are_known(file: File) -> Iterator[Problem]:
+    known = {issuer.issuer for issuer in file.identity.issuers}
+    for number, issuer in enumerate(file.registry.admin_issuers):
+        if issuer not in known:
+            yield Problem(("registry", "admin_issuers", number), "is not the issuer of any [[identity.issuers]]")
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ip_network(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _network_advice(network: str) -> str:
@@ -205,4 +241,6 @@ CHECKS: tuple[Check, ...] = (
     opted_in_agents_have_credentials,
     credentials_are_usable,
     networks_are_networks,
+    some_peers_are_no_proxies,
+    admin_issuers_are_known,
 )

@@ -1,14 +1,26 @@
 """The configuration as the program uses it: decoded, complete and checked."""
 
 from dataclasses import dataclass, field
-from ipaddress import ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 
 from sqlalchemy import URL, make_url
 
 from registry.egress import EgressPolicy
 from registry.model import AgentId, Credential
-from relay.config.sections import DatabaseAccess, Delivery, EgressRules, File, Identity, Logging, Owners, Server
+from relay.config.sections import (
+    DatabaseAccess,
+    Delivery,
+    EgressRules,
+    File,
+    Identity,
+    Limits,
+    Logging,
+    Operators,
+    Owners,
+    Registry,
+    Server,
+)
 from relay.errors import StartupError
 
 
@@ -35,6 +47,9 @@ class Config:
     agents: tuple[ConfiguredAgent, ...]
     delivery: Delivery
     egress: EgressRules
+    limits: Limits
+    registry: Registry
+    operators: Operators
     logging: Logging
     _database_password: str | None = field(repr=False)
 
@@ -59,6 +74,9 @@ class Config:
             ),
             delivery=file.delivery,
             egress=file.egress,
+            limits=file.limits,
+            registry=file.registry,
+            operators=file.operators,
             logging=file.logging,
             _database_password=database_password,
         )
@@ -85,6 +103,9 @@ class Config:
         if not password:
             raise StartupError(f"[database] password_file: {file} is empty")
         return password
+
+    def trusted_proxies(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        return tuple(map(ip_network, self.server.trusted_proxies))
 
     def egress_policy(self) -> EgressPolicy:
         return EgressPolicy(

@@ -19,6 +19,11 @@ Span = Annotated[float, Meta(gt=0, le=86_400)]
 """Seconds, of keys whose name says so."""
 Text = Annotated[str, Meta(min_length=1, max_length=2048)]
 
+Rate = Annotated[int, Meta(ge=0, le=1_000_000)]
+"""Requests a minute; 0: any number."""
+AcrValue = Annotated[str, Meta(pattern=r"^[!#-\[\]-~]{1,256}$")]
+"""Without spaces, quotes and backslashes: it stands in a list, in a quoted string (RFC 9470 section 3)."""
+
 Algorithm = Literal["ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "Ed25519", "EdDSA"]
 """Asymmetric ones only: with a shared secret every verifier could sign."""
 
@@ -32,6 +37,7 @@ class Server(Section, frozen=True, kw_only=True):
     port: Port = 8080
     public_url: Text
     cors_origins: tuple[Text, ...] = ()
+    trusted_proxies: tuple[Text, ...] = ()
     development: bool = False
     max_body_bytes: Bytes = 65_536
     shutdown_grace_seconds: Annotated[float, Meta(ge=0, le=3600)] = 30
@@ -47,6 +53,8 @@ class DatabaseAccess(Section, frozen=True, kw_only=True):
 class Owners(Section, frozen=True, kw_only=True):
     pepper_file: Path
     sealing_key_file: Path
+    previous_pepper_files: tuple[Path, ...] = ()
+    previous_sealing_key_files: tuple[Path, ...] = ()
 
 
 class Issuer(Section, frozen=True, kw_only=True):
@@ -153,6 +161,21 @@ class EgressRules(Section, frozen=True, kw_only=True):
     ca_file: Path | None = None
 
 
+class Limits(Section, frozen=True, kw_only=True):
+    per_owner: Rate = 600
+    per_client: Rate = 0
+    per_address: Rate = 0
+
+
+class Registry(Section, frozen=True, kw_only=True):
+    admin_issuers: tuple[Text, ...] = ()
+
+
+class Operators(Section, frozen=True, kw_only=True):
+    max_age_seconds: Annotated[int, Meta(ge=1, le=31_536_000)] | None = None
+    acr_values: tuple[AcrValue, ...] = ()
+
+
 class Logging(Section, frozen=True, kw_only=True):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["json", "console"] = "json"
@@ -168,4 +191,7 @@ class File(Section, frozen=True, kw_only=True):
     agents: tuple[WrittenAgent, ...] = ()
     delivery: Delivery = Delivery()
     egress: EgressRules = EgressRules()
+    limits: Limits = Limits()
+    registry: Registry = Registry()
+    operators: Operators = Operators()
     logging: Logging = Logging()

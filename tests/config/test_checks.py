@@ -167,6 +167,50 @@ def test_networks_must_be_networks(refused: Refused, key: str, network: str, tol
     assert told in report
 
 
+@pytest.mark.parametrize(
+    ("network", "told"), [("10.20.0.1/16", 'write "10.20.0.0/16"'), ("proxy", "must be a network")]
+)
+def test_trusted_proxies_are_networks(refused: Refused, network: str, told: str):
+    """Who is believed about addresses is told by address, as exactly as where the relay may connect to."""
+    report = refused(MINIMAL.replace("[server]\n", f'[server]\ntrusted_proxies = ["::1/128", "{network}"]\n'))
+    assert "[server] trusted_proxies no. 2" in report
+    assert told in report
+
+
+@pytest.mark.parametrize("network", ["0.0.0.0/0", "::/0"])
+def test_not_everyone_is_a_proxy(refused: Refused, network: str):
+    """If everyone is believed, everyone chooses the address that they are counted under."""
+    report = refused(MINIMAL.replace("[server]\n", f'[server]\ntrusted_proxies = ["{network}"]\n'))
+    assert f'[server] trusted_proxies no. 1 = "{network}": takes every caller for a proxy' in report
+
+
+def test_proxies_are_networks_once_loaded(loaded: Load):
+    """A single address is a network too."""
+    config = loaded(MINIMAL.replace("[server]\n", '[server]\ntrusted_proxies = ["127.0.0.1", "10.0.3.0/24"]\n'))
+    assert [str(network) for network in config.trusted_proxies()] == ["127.0.0.1/32", "10.0.3.0/24"]
+
+
+def test_administrators_come_from_configured_issuers(refused: Refused):
+    """An issuer whose tokens are not taken cannot make anyone an administrator: it is a slip of the pen."""
+    text = MINIMAL + '[registry]\nadmin_issuers = ["https://login.example.org", "https://login.example.net"]\n'
+    assert "[registry] admin_issuers no. 2: is not the issuer of any [[identity.issuers]]" in refused(text)
+
+
+@pytest.mark.parametrize("value", ["a b", 'a\\"b', "a\\\\b", "", "ä", "a" * 257])
+def test_acr_values_fit_into_a_challenge(refused: Refused, value: str):
+    """They are listed, separated by spaces, in a quoted string (RFC 9470 section 3)."""
+    assert "[operators] acr_values no. 1" in refused(MINIMAL + f'[operators]\nacr_values = ["{value}"]\n')
+
+
+@pytest.mark.parametrize(
+    ("section", "line"),
+    [("limits", "per_owner = -1"), ("limits", "per_address = 1000001"), ("operators", "max_age_seconds = 0")],
+)
+def test_limits_have_bounds(refused: Refused, section: str, line: str):
+    """A negative rate, one beyond counting, and an age that no sign-in can have are refused."""
+    assert f"[{section}] {line}" in refused(MINIMAL + f"[{section}]\n{line}\n")
+
+
 def test_the_owners_keys_are_two_files(refused: Refused):
     """The same file for both purposes is a slip of the pen."""
     report = refused(MINIMAL.replace("/etc/relay/sealing-key", "secrets/pepper"))

@@ -100,3 +100,4 @@ def test_the_example_shows_the_defaults(loaded: Callable[..., Config]):
     assert shown.database == least.database
     assert msgspec.structs.replace(shown.identity.issuers[0], tenant_claim=None) == least.identity.issuers[0]
     assert (shown.delivery, shown.egress, shown.logging) == (least.delivery, least.egress, least.logging)
+    assert (shown.limits, shown.registry, shown.operators) == (least.limits, least.registry, least.operators)
