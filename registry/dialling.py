@@ -198,12 +198,27 @@ class TrustStore(ssl.SSLContext):
         store.set_alpn_protocols(["http/1.1"])
         return store
 
+    def present(self, certificate_file: str, key_file: str) -> None:
+        """Prove to servers who we are. Raises OSError or ssl.SSLError for files that are unusable, or of two pairs."""
+        # Without a callback OpenSSL would ask for a passphrase on the terminal, and wait.
+        self.load_cert_chain(certificate_file, key_file, password=lambda: "")
+
     @override
     def wrap_bio(self, *arguments: Any, **named: Any) -> ssl.SSLObject:
         progress = PROGRESS.get(None)
         if progress is not None:
             progress.phase = "tls"
         return super().wrap_bio(*arguments, **named)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClientIdentity:
+    """A client certificate for exchanges (RFC 8705). A connection that was opened with one carries no other's requests.
+
+    `Egress.client_identity` makes them; the same object again may use a connection that is kept.
+    """
+
+    trust: TrustStore = field(repr=False)
 
 
 class KeptConnectionUnfit(ClientConnectionError):  # noqa: N818 - not a failure: another connection will do

@@ -27,6 +27,7 @@ from yarl import URL
 from registry.addresses import is_address, is_numeric
 from registry.dialling import (
     PROGRESS,
+    ClientIdentity,
     EgressPolicy,
     Found,
     KeptConnectionUnfit,
@@ -40,7 +41,7 @@ from registry.dialling import (
 from registry.egress_failures import EgressFailure, failure_of
 from registry.names import Lookups
 
-__all__ = ["Egress", "EgressFailure", "EgressPolicy", "Exchange", "Phase"]
+__all__ = ["ClientIdentity", "Egress", "EgressFailure", "EgressPolicy", "Exchange", "Phase"]
 
 _KEEP_SECONDS = 4.0
 _MOST_HEADERS = 64
@@ -134,12 +135,13 @@ class Egress:
         deadline: float,
         max_answer_bytes: int = 65_536,
         on_sent: Callable[[], None] | None = None,
+        client_identity: ClientIdentity | None = None,
     ) -> Exchange:
         """Send one request and read its answer, whatever its status: a redirect is an answer and is not followed.
 
         ``deadline`` is in seconds from now and covers everything from the lookup to the last byte of the body.
-        ``on_sent`` is called once, when the whole request is with the transport. Raises EgressFailure; being
-        cancelled raises CancelledError as usual.
+        ``on_sent`` is called once, when the whole request is with the transport. A server that asks for a certificate
+        gets ``client_identity``'s, or none. Raises EgressFailure; being cancelled raises CancelledError as usual.
         """
         session, names = self._session, self._names
         if session is None or names is None:
@@ -151,13 +153,23 @@ class Egress:
         try:
             async with asyncio.timeout(deadline):
                 await names.find(str(target.raw_host), target.port or 0)
-                send = partial(session.request, method, target, headers=headers, data=body or None)
+                trust = self._trust if client_identity is None else client_identity.trust
+                send = partial(session.request, method, target, headers=headers, data=body or None, ssl=trust)
                 return await _answer(send, progress, max_answer_bytes)
         except Exception as error:  # noqa: BLE001 - whatever happened, the caller must learn whether bytes had left
             # Not chained: the exceptions below may quote the request or the answer.
             raise failure_of(error, progress) from None
         finally:
             PROGRESS.reset(token)
+
+    def client_identity(self, certificate_file: str, key_file: str) -> ClientIdentity:
+        """Read a certificate (PEM, with its chain) and its key. Reads files: call it in a thread.
+
+        Raises OSError or ssl.SSLError for files that are unusable or of two pairs.
+        """
+        trust = TrustStore.build(self._policy.ca_file)
+        trust.present(certificate_file, key_file)
+        return ClientIdentity(trust)
 
     def _target(self, url: str) -> URL:
         target = _parsed(url)

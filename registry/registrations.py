@@ -24,12 +24,14 @@ from registry.model import (
     Snapshot,
     Source,
     StaticBearer,
+    TokenExchange,
     Version,
 )
 
 MODES: dict[str, type[Credential]] = {
     "client_credentials": ClientCredentials,
     "owner_assertion": OwnerAssertion,
+    "token_exchange": TokenExchange,
     "static_bearer": StaticBearer,
 }
 

@@ -1,43 +1,78 @@
-"""The Authorization of an attempt: who the relay is towards a specialist, by the modes of the registration."""
+"""The access of an attempt: who the relay is towards a specialist, by the modes of the registration."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
 from typing import assert_never
 
-from registry.credentials.assertions import Purpose, SigningKey, client_assertion, owner_assertion, signing_key
+from registry.credentials.access import Access
+from registry.credentials.assertions import Purpose, SigningKey, owner_assertion
 from registry.credentials.failures import CredentialFailure
+from registry.credentials.flights import Flights
 from registry.credentials.secret_files import SecretFiles, SecretUnusable
-from registry.credentials.token_endpoint import (
-    JWT_BEARER_GRANT,
-    MAX_ANSWER_BYTES,
-    AccessToken,
-    Form,
-    is_b64token,
-    read_answer,
-    request_body,
-)
-from registry.egress import Egress, EgressFailure
-from registry.model import ClientCredentials, Credential, OwnerAssertion, StaticBearer
+from registry.credentials.token_endpoint import JWT_BEARER_GRANT, Form, is_b64token
+from registry.credentials.token_exchange import ACCESS_TOKEN_TYPE, as_to_the_subject, exchange_form, subject_token
+from registry.credentials.token_requests import TokenRequests, Wish, unreachable
+from registry.credentials.tokens import AccessToken
+from registry.egress import Egress
+from registry.model import ClientCredentials, Credential, OwnerAssertion, StaticBearer, TokenExchange
 
-_FORM_HEADERS = {"content-type": "application/x-www-form-urlencoded"}
-_LASTING = frozenset({"address_refused", "request_refused", "url_refused"})
-"""Failures of the egress that stay until an operator changes the configuration."""
+KEPT_CLIENTS = 1_024
+KEPT_OWNERS = 4_096
+"""Exchanged tokens, of one process: one for each owner and credential."""
 
 
 class Authorizations:
-    """Values for the Authorization header, each for one attempt at one specialist.
+    """Access to specialists, each for one attempt.
 
     ``relay_issuer`` is the relay's public URL, under which it asserts owners. Tokens live in this object's memory
-    only: a machine client's until shortly before it expires, an owner's for the one attempt that it was made for.
+    only: a machine client's and an exchanged one until shortly before it expires, an owner's by assertion for the one
+    attempt that it was made for.
     """
 
     def __init__(self, egress: Egress, *, relay_issuer: str, now: Callable[[], float]) -> None:
-        self._egress = egress
         self._relay_issuer = relay_issuer
         self._now = now
-        self._keys = SecretFiles(signing_key)
+        self._requests = TokenRequests(egress, now)
         self._static = SecretFiles(static_token)
-        self._flights: dict[ClientCredentials, _Flight] = {}
+        self._clients = Flights(now, capacity=KEPT_CLIENTS)
+        self._owners = Flights(now, capacity=KEPT_OWNERS)
+
+    async def access_for(
+        self,
+        credential: Credential,
+        *,
+        subject: str | None,
+        purpose: Purpose,
+        deadline: float,
+        fresh: bool = False,
+        subject_token: str | None = None,
+        owner: int | None = None,
+    ) -> Access:
+        """What the credential gives access with; raises CredentialFailure.
+
+        ``deadline`` bounds everything, waiting for other callers included, in seconds from now. ``fresh`` says that
+        the specialist refused the last token: a kept one is dropped. ``subject`` is needed by ``owner_assertion``.
+        ``token_exchange`` needs ``subject_token``, the live token of the owner whose number is ``owner``; without the
+        number what it brings is not kept.
+        """
+        try:
+            async with asyncio.timeout(deadline):
+                match credential:
+                    case ClientCredentials():
+                        token = await self._for_client(credential, deadline, fresh=fresh)
+                    case OwnerAssertion():
+                        token = await self._for_owner(credential, subject, purpose, deadline)
+                    case TokenExchange():
+                        token = await self._exchanged(credential, subject_token, owner, deadline, fresh=fresh)
+                    case StaticBearer():
+                        token = await self._from_file(credential)
+                    case _:
+                        assert_never(credential)
+                return Access(token, await self._requests.identity(credential))
+        except TimeoutError:
+            raise unreachable("deadline_exceeded") from None
 
     async def header_for(
         self,
@@ -47,127 +82,74 @@ class Authorizations:
         purpose: Purpose,
         deadline: float,
         fresh: bool = False,
+        subject_token: str | None = None,
+        owner: int | None = None,
     ) -> str:
-        """The header's value; raises CredentialFailure.
+        """The value of the Authorization header, where no proof and no certificate has to go with it."""
+        access = await self.access_for(
+            credential,
+            subject=subject,
+            purpose=purpose,
+            deadline=deadline,
+            fresh=fresh,
+            subject_token=subject_token,
+            owner=owner,
+        )
+        return f"Bearer {access.token.value}"
 
-        ``deadline`` bounds everything, waiting for other callers included, in seconds from now. ``fresh`` says that
-        the specialist refused the last value: a kept token is dropped. ``subject`` is needed by ``owner_assertion``.
-        """
-        try:
-            async with asyncio.timeout(deadline):
-                match credential:
-                    case ClientCredentials():
-                        value = await self._for_client(credential, deadline, fresh=fresh)
-                    case OwnerAssertion():
-                        value = await self._for_owner(credential, subject, purpose, deadline)
-                    case StaticBearer():
-                        value = await self._from_file(credential)
-                    case _:
-                        assert_never(credential)
-        except TimeoutError:
-            raise _unreachable("deadline_exceeded") from None
-        return f"Bearer {value}"
-
-    async def _for_client(self, credential: ClientCredentials, deadline: float, *, fresh: bool) -> str:
-        flight = self._flights.setdefault(credential, _Flight(self._now))
+    async def _for_client(self, credential: ClientCredentials, deadline: float, *, fresh: bool) -> AccessToken:
+        wish = Wish(lambda _key: [("grant_type", "client_credentials")])
 
         async def fetch() -> AccessToken:
-            key = await self._key(credential.key_file)
-            return await self._ask(credential, key, [("grant_type", "client_credentials")], deadline)
+            return await self._requests.token(credential, wish, deadline)
 
-        return (await flight.token(fetch, fresh=fresh)).value
+        return await self._clients.token(credential, fetch, fresh=fresh)
 
     async def _for_owner(
         self, credential: OwnerAssertion, subject: str | None, purpose: Purpose, deadline: float
-    ) -> str:
+    ) -> AccessToken:
         if subject is None:
             raise CredentialFailure("subject_unknown", temporary=False)
-        key = await self._key(credential.key_file)
-        assertion = owner_assertion(
-            key,
-            relay_issuer=self._relay_issuer,
-            issuer=credential.issuer,
-            client_id=credential.client_id,
-            subject=subject,
-            purpose=purpose,
-            now=self._now(),
-        )
-        grant = [("grant_type", JWT_BEARER_GRANT), ("assertion", assertion)]
-        return (await self._ask(credential, key, grant, deadline)).value
 
-    async def _from_file(self, credential: StaticBearer) -> str:
+        def form(key: SigningKey) -> Form:
+            assertion = owner_assertion(
+                key,
+                relay_issuer=self._relay_issuer,
+                issuer=credential.issuer,
+                client_id=credential.client_id,
+                subject=subject,
+                purpose=purpose,
+                now=self._now(),
+            )
+            return [("grant_type", JWT_BEARER_GRANT), ("assertion", assertion)]
+
+        return await self._requests.token(credential, Wish(form), deadline)
+
+    async def _exchanged(
+        self, credential: TokenExchange, live_token: str | None, owner: int | None, deadline: float, *, fresh: bool
+    ) -> AccessToken:
+        subject = subject_token(live_token, issuer=credential.issuer, now=self._now())
+        wish = Wish(lambda _key: exchange_form(subject), issued_type=ACCESS_TOKEN_TYPE)
+
+        async def fetch() -> AccessToken:
+            try:
+                token = await self._requests.token(credential, wish, deadline)
+            except CredentialFailure as failure:
+                raise as_to_the_subject(failure) from None
+            # Whoever has signed out must not go on acting through us.
+            return replace(token, good_until=min(token.good_until, subject.expires_at))
+
+        if owner is None:
+            return await fetch()
+        by = hashlib.sha256(subject.value.encode()).digest()
+        return await self._owners.token((owner, credential), fetch, fresh=fresh, by=by)
+
+    async def _from_file(self, credential: StaticBearer) -> AccessToken:
         try:
-            return await self._static.get(credential.token_file)
+            value = await self._static.get(credential.token_file)
         except SecretUnusable as error:
             raise CredentialFailure("token_file_unreadable", temporary=False, hint=str(error)) from None
-
-    async def _key(self, path: str) -> SigningKey:
-        try:
-            return await self._keys.get(path)
-        except SecretUnusable as error:
-            raise CredentialFailure("key_unreadable", temporary=False, hint=str(error)) from None
-
-    async def _ask(
-        self, credential: ClientCredentials | OwnerAssertion, key: SigningKey, grant: Form, deadline: float
-    ) -> AccessToken:
-        asked_at = self._now()
-        proof = client_assertion(key, client_id=credential.client_id, issuer=credential.issuer, now=asked_at)
-        body = request_body(grant, resource=credential.resource, scope=credential.scope, client_assertion=proof)
-        try:
-            answer = await self._egress.exchange(
-                "POST",
-                credential.token_endpoint,
-                headers=_FORM_HEADERS,
-                body=body,
-                deadline=deadline,
-                max_answer_bytes=MAX_ANSWER_BYTES,
-            )
-        except EgressFailure as failure:
-            raise _unreachable(failure.kind) from None
-        return read_answer(answer, asked_at=asked_at)
-
-
-class _Flight:
-    """The token of one client, fetched by one caller at a time while the others wait for what it brings.
-
-    No task of its own: a caller that is cancelled takes its fetch with it, and the next in line starts another.
-    """
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._lock = asyncio.Lock()
-        self._landed = 0
-        self._outcome: AccessToken | CredentialFailure | None = None
-
-    async def token(self, fetch: Callable[[], Awaitable[AccessToken]], *, fresh: bool) -> AccessToken:
-        seen = self._landed
-        if not fresh and isinstance(self._outcome, AccessToken) and self._now() < self._outcome.good_until:
-            return self._outcome
-        async with self._lock:
-            if self._landed == seen:
-                await self._fly(fetch)
-            return self._result()
-
-    async def _fly(self, fetch: Callable[[], Awaitable[AccessToken]]) -> None:
-        self._outcome = None
-        try:
-            self._outcome = await fetch()
-        except CredentialFailure as failure:
-            self._outcome = failure.again()
-        self._landed += 1
-
-    def _result(self) -> AccessToken:
-        match self._outcome:
-            case AccessToken() as token:
-                return token
-            case CredentialFailure() as failure:
-                raise failure.again()
-            case None:
-                raise AssertionError("a flight that landed has an outcome")
-
-
-def _unreachable(kind: str) -> CredentialFailure:
-    return CredentialFailure("token_endpoint_unreachable", temporary=kind not in _LASTING, cause=kind)
+        return AccessToken(value, self._now())
 
 
 def static_token(raw: bytes) -> str:

@@ -10,7 +10,13 @@ Code = Literal[
     "token_endpoint_failed",
     "token_refused",
     "malformed_token_answer",
+    "client_certificate_unusable",
+    "owner_absent",
+    "subject_token_refused",
+    "subject_token_unfit",
 ]
+
+_NEEDS_OWNER: frozenset[Code] = frozenset({"owner_absent", "subject_token_refused"})
 
 
 class CredentialFailure(Exception):  # noqa: N818 - reads as what it is
@@ -26,10 +32,15 @@ class CredentialFailure(Exception):  # noqa: N818 - reads as what it is
         self.code: Code = code
         self.reason = f"{code}:{cause}" if cause else code
         self.temporary = temporary
-        self._cause = cause
+        self.cause = cause
         self._hint = hint
         super().__init__(f"{self.reason} ({hint})" if hint else self.reason)
 
+    @property
+    def needs_owner(self) -> bool:
+        """Whether the owner can end it, and only the owner: by coming (back) with a live token."""
+        return self.code in _NEEDS_OWNER
+
     def again(self) -> Self:
         """The same failure for another waiter: one exception object must not travel through two tasks."""
-        return type(self)(self.code, temporary=self.temporary, cause=self._cause, hint=self._hint)
+        return type(self)(self.code, temporary=self.temporary, cause=self.cause, hint=self._hint)

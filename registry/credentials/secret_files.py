@@ -20,11 +20,13 @@ class SecretUnusable(Exception):  # noqa: N818 - reads as what it says
 class SecretFiles(Generic[Parsed]):
     """What ``parse`` makes of secret files, kept in memory as long as the files stay the same.
 
-    ``parse`` raises ValueError with a message that quotes nothing of the file.
+    ``parse`` raises ValueError with a message that quotes nothing of the file. Files that go with secrets and are none,
+    such as certificates, are not ``private``.
     """
 
-    def __init__(self, parse: Callable[[bytes], Parsed]) -> None:
+    def __init__(self, parse: Callable[[bytes], Parsed], *, private: bool = True) -> None:
         self._parse = parse
+        self._private = private
         self._kept: dict[str, tuple[Mark, Parsed]] = {}
 
     async def get(self, path: str) -> Parsed:
@@ -37,7 +39,7 @@ class SecretFiles(Generic[Parsed]):
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             with os.fdopen(descriptor, "rb") as file:
                 status = os.fstat(descriptor)
-                _check(path, status, os.geteuid())
+                _check(path, status, os.geteuid(), private=self._private)
                 mark = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
                 kept = self._kept.get(path)
                 if kept is not None and kept[0] == mark:
@@ -58,9 +60,11 @@ class SecretFiles(Generic[Parsed]):
             raise SecretUnusable(f"{path} {error}") from None
 
 
-def _check(path: str, status: os.stat_result, reader: int) -> None:
+def _check(path: str, status: os.stat_result, reader: int, *, private: bool = True) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise SecretUnusable(f"{path} is not a file")
+    if not private:
+        return
     forbidden = stat.S_IRWXG | stat.S_IRWXO
     if status.st_uid == 0 != reader:
         # A file that root provides (systemd credentials, a mounted container secret) reaches us through its group.

@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
 from authlib.oauth2.rfc7523 import JWTBearerClientAssertion
 
 from registry.credentials.failures import CredentialFailure
+from registry.credentials.oauth_errors import error_code
+from registry.credentials.proofs import Prover
+from registry.credentials.tokens import AccessToken
 from registry.egress import Exchange
 from registry.strict_json import NotStrictJson, loads
 
@@ -20,17 +22,8 @@ MAX_ANSWER_BYTES = 65_536
 _MAX_TOKEN_LENGTH = 16_384
 _LONGEST_LIFETIME = 86_400
 _B64TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
-_ERROR_CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _PASSING_ERRORS = frozenset({"temporarily_unavailable", "server_error", "slow_down"})
 _PASSING_STATUSES = frozenset({408, 425, 429})
-
-
-@dataclass(frozen=True, slots=True)
-class AccessToken:
-    """A bearer token and when to stop using it, in seconds since the epoch."""
-
-    value: str = field(repr=False)
-    good_until: float
 
 
 def is_b64token(text: str) -> bool:
@@ -48,17 +41,25 @@ def request_body(grant: Form, *, resource: str, scope: str, client_assertion: st
     return urlencode(form).encode("ascii")
 
 
-def read_answer(answer: Exchange, *, asked_at: float) -> AccessToken:
-    """The token in an answer; its lifetime counts from before the question. Raises CredentialFailure."""
+def read_answer(
+    answer: Exchange, *, asked_at: float, prover: Prover | None = None, issued_type: str | None = None
+) -> AccessToken:
+    """The token in an answer; its lifetime counts from before the question. Raises CredentialFailure.
+
+    ``prover`` made the request's proof: the token has to be bound by it then (RFC 9449 section 5), so that no server
+    can quietly do without. ``issued_type`` is what an exchange has to have issued (RFC 8693 section 2.2.1).
+    """
     if answer.status != 200:  # noqa: PLR2004 - RFC 6749 section 5.1
         raise _refusal(answer)
     members = _members(answer)
     kind, value = members.get("token_type"), members.get("access_token")
-    if not isinstance(kind, str) or kind.lower() != "bearer":
+    if not isinstance(kind, str) or kind.lower() != ("bearer" if prover is None else "dpop"):
         raise _malformed("token_type")
+    if issued_type is not None and members.get("issued_token_type") != issued_type:
+        raise _malformed("issued_token_type")
     if not isinstance(value, str) or not is_b64token(value):
         raise _malformed("access_token")
-    return AccessToken(value, asked_at + _usable_seconds(members))
+    return AccessToken(value, asked_at + _usable_seconds(members), prover)
 
 
 def _usable_seconds(members: dict[str, Any]) -> float:
@@ -86,19 +87,10 @@ def _members(answer: Exchange) -> dict[str, Any]:
 
 def _refusal(answer: Exchange) -> CredentialFailure:
     passing = answer.status >= 500 or answer.status in _PASSING_STATUSES  # noqa: PLR2004 - server errors
-    error = _error_code(answer)
+    error = error_code(answer)
     if error is None:
         return CredentialFailure("token_endpoint_failed", temporary=passing, cause=str(answer.status))
     return CredentialFailure("token_refused", temporary=passing or error in _PASSING_ERRORS, cause=error)
-
-
-def _error_code(answer: Exchange) -> str | None:
-    """The server's ``error``, if it looks like one: ``error_description`` may quote what we sent and is dropped."""
-    try:
-        error = _members(answer).get("error")
-    except CredentialFailure:
-        return None
-    return error if isinstance(error, str) and _ERROR_CODE.fullmatch(error) else None
 
 
 def _malformed(cause: str) -> CredentialFailure:
