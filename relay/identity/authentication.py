@@ -6,13 +6,17 @@ from typing import Final
 from aiohttp import web
 
 from relay.identity import scopes
-from relay.identity.model import Principal, Scope
+from relay.identity.model import OperatorScope, Principal, Scope
+from relay.identity.operators import Operators
 from relay.identity.refusals import ambiguous_authentication
 from relay.identity.tokens import Verifier
 
 VERIFIER: Final = web.AppKey("verifier", Verifier)
 PRINCIPAL: Final = web.RequestKey("principal", Principal)
 """The caller, once `authenticate` has verified them."""
+OPERATORS: Final = web.AppKey("operators", Operators)
+ADMIT: Final[web.AppKey[Callable[[web.Request, Principal], None]]] = web.AppKey("admit")
+"""Asked once for every request with a verified caller: raises `Refusal` where it goes no further. It must not wait."""
 ON_ARRIVAL: Final[web.AppKey[Callable[[Principal], None]]] = web.AppKey("on_arrival")
 """Told of every verified caller, at once and in passing: it must not wait."""
 
@@ -31,6 +35,9 @@ async def authenticate(request: web.Request) -> Principal:
     verifier: Verifier = request.config_dict[VERIFIER]
     principal = await verifier.verify(request.headers.getall("Authorization", []))
     request[PRINCIPAL] = principal
+    admit = request.config_dict.get(ADMIT)
+    if admit is not None:
+        admit(request, principal)
     told = request.config_dict.get(ON_ARRIVAL)
     if told is not None:
         told(principal)
@@ -38,15 +45,38 @@ async def authenticate(request: web.Request) -> Principal:
 
 
 async def authorize(request: web.Request, scope: Scope) -> Principal:
-    """The verified caller, who holds ``scope``. Raises `Refusal` (401, 403 ``insufficient_scope``)."""
+    """The verified caller, who holds ``scope``. Raises `Refusal` (401, 403 ``insufficient_scope``).
+
+    An operator's scope is judged as `authorize_operator` judges it.
+    """
     principal = await authenticate(request)
-    scopes.require(principal, scope)
+    _require(request, principal, scope)
     return principal
+
+
+async def authorize_operator(request: web.Request, scope: OperatorScope) -> Principal:
+    """The verified person, who may operate the relay. Raises `Refusal`.
+
+    Beyond the scope: ``registry:admin`` counts only from configured issuers (403), and the sign-in must be as recent
+    and as strong as configured (401 ``insufficient_user_authentication``, RFC 9470).
+    """
+    return await authorize(request, scope)
 
 
 async def authorize_any(request: web.Request, *any_of: Scope) -> Principal:
-    """The verified caller, who holds at least one of the scopes; the refusal names the first."""
+    """The verified caller, who holds at least one of the scopes; the refusal names the first.
+
+    A scope of an operator is looked at only where none of the others is held.
+    """
     principal = await authenticate(request)
-    if not any(scopes.holds(principal, scope) for scope in any_of):
-        scopes.require(principal, any_of[0])
+    held = [scope for scope in any_of if scopes.holds(principal, scope)] or any_of[:1]
+    _require(request, principal, min(held, key=scopes.is_operators))
     return principal
+
+
+def _require(request: web.Request, principal: Principal, scope: Scope) -> None:
+    scopes.require(principal, scope)
+    if scopes.is_operators(scope):
+        # A missing key is an error: without the operators' rules nobody operates.
+        operators: Operators = request.config_dict[OPERATORS]
+        operators.require(principal, scope)

@@ -32,6 +32,8 @@ def principal(claims: Mapping[str, Any], policy: IssuerPolicy, token: str, now: 
         scopes=_scopes(claims),
         expires_at=expires_at,
         token=token,
+        auth_time=_auth_time(claims.get("auth_time"), now),
+        acr=_acr(claims.get("acr")),
     )
 
 
@@ -68,6 +70,20 @@ def _name(claims: Mapping[str, Any], claim: str, defect: Defect) -> str:
     if not isinstance(value, str) or not is_name(value):
         raise TokenDefect(defect)
     return value
+
+
+def _auth_time(value: object, now: float) -> float | None:
+    """When the person signed in. What is no time, or lies ahead, tells nothing: it would stay recent for ever."""
+    try:
+        instant = _instant(value)
+    except TokenDefect:
+        return None
+    return instant if instant <= now + LEEWAY_SECONDS else None
+
+
+def _acr(value: object) -> str | None:
+    """How the person signed in (OpenID Connect Core 1.0 section 2). Issuers that mean nothing by it send odd values."""
+    return value if isinstance(value, str) and value else None
 
 
 def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:

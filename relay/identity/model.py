@@ -15,7 +15,8 @@ Scope = Literal[
     "operator:write",
     "registry:admin",
 ]
-
+OperatorScope = Literal["operator:read", "operator:write", "registry:admin"]
+"""Scopes of people who run the relay."""
 
 ALGORITHMS: Final[Mapping[str, tuple[str, str | None]]] = {
     "ES256": ("EC", "P-256"),
@@ -79,7 +80,10 @@ class Owner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """A verified caller. Everything in it comes from the token; ``token`` itself lives in memory only."""
+    """A verified caller. Everything in it comes from the token; ``token`` itself lives in memory only.
+
+    ``auth_time`` (seconds since the epoch) and ``acr`` say when and how the person signed in, where the token tells.
+    """
 
     kind: OwnerKind
     issuer: str
@@ -89,6 +93,8 @@ class Principal:
     scopes: frozenset[str]
     expires_at: float
     token: str = field(repr=False)
+    auth_time: float | None = None
+    acr: str | None = None
 
     @property
     def owner(self) -> OwnerTuple:

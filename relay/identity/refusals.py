@@ -1,5 +1,6 @@
 """How a caller is refused: one text for every defect of a token, with the challenge of RFC 6750 section 3."""
 
+from collections.abc import Sequence
 from math import ceil
 from typing import Final, Literal
 
@@ -71,10 +72,30 @@ def insufficient_scope(scope: str, detail: str) -> Refusal:
     )
 
 
+def insufficient_user_authentication(*, max_age: int | None, acr_values: Sequence[str]) -> Refusal:
+    """The 401 that sends a person to sign in again (RFC 9470 section 3). ``max_age`` is in seconds."""
+    wanted = {"acr_values": " ".join(acr_values), "max_age": "" if max_age is None else str(max_age)}
+    parameters = "".join(f', {name}="{value}"' for name, value in wanted.items() if value)
+    return Refusal(
+        "insufficient_user_authentication",
+        "Sign in again, as the WWW-Authenticate header says, and send the request with the new token.",
+        headers={"WWW-Authenticate": f'Bearer realm="{REALM}", error="insufficient_user_authentication"{parameters}'},
+    )
+
+
 def keys_unavailable(retry_seconds: float) -> Refusal:
     """The token may well be good, but its issuer's keys cannot be had to tell."""
     return Refusal(
         "keys_unavailable",
         "The keys of the token's issuer cannot be fetched right now. Send the same request again.",
         headers={"Retry-After": str(max(1, ceil(retry_seconds)))},
+    )
+
+
+def owner_keys_unavailable() -> Refusal:
+    """The owner may well be known, but under a key that this process was not given: it runs an old configuration."""
+    return Refusal(
+        "keys_unavailable",
+        "This gateway lacks a key that the relay's records are kept under. Send the same request again.",
+        headers={"Retry-After": "5"},
     )

@@ -1,12 +1,16 @@
 """Which scopes a caller may use."""
 
-from typing import Final
+from typing import Final, TypeGuard, get_args
 
-from relay.identity.model import Principal, Scope
+from relay.identity.model import OperatorScope, Principal, Scope
 from relay.identity.refusals import insufficient_scope
 
-OPERATOR_SCOPES: Final[frozenset[Scope]] = frozenset({"operator:read", "operator:write", "registry:admin"})
+OPERATOR_SCOPES: Final[frozenset[Scope]] = frozenset(get_args(OperatorScope))
 """What only a person may do: a machine's token with one of these is as good as one without."""
+
+
+def is_operators(scope: Scope) -> TypeGuard[OperatorScope]:
+    return scope in OPERATOR_SCOPES
 
 
 def holds(principal: Principal, scope: Scope) -> bool:
