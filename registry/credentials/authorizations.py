@@ -74,29 +74,6 @@ class Authorizations:
         except TimeoutError:
             raise unreachable("deadline_exceeded") from None
 
-    async def header_for(
-        self,
-        credential: Credential,
-        *,
-        subject: str | None,
-        purpose: Purpose,
-        deadline: float,
-        fresh: bool = False,
-        subject_token: str | None = None,
-        owner: int | None = None,
-    ) -> str:
-        """The value of the Authorization header, where no proof and no certificate has to go with it."""
-        access = await self.access_for(
-            credential,
-            subject=subject,
-            purpose=purpose,
-            deadline=deadline,
-            fresh=fresh,
-            subject_token=subject_token,
-            owner=owner,
-        )
-        return f"Bearer {access.token.value}"
-
     async def _for_client(self, credential: ClientCredentials, deadline: float, *, fresh: bool) -> AccessToken:
         wish = Wish(lambda _key: [("grant_type", "client_credentials")])
 

@@ -1,10 +1,9 @@
 """One attempt: authorize, send the stored bytes, read the answer, judge it. Settles nothing itself."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from registry.credentials import Authorizations, CredentialFailure, Purpose
+from registry.credentials import Access, Authorization, Authorizations, CredentialFailure, Purpose
 from registry.egress import Egress, EgressFailure, Exchange
 from registry.model import Acting, Credential, Registration, choose, needs_presence
 from registry.protocols.catalog import ADAPTERS
@@ -42,7 +41,11 @@ class Progress:
 
 
 class OwnerAbsentError(Exception):
-    """Only the owner's own sign-in can act, and the owner is not here."""
+    """Only the owner's own sign-in can act, and the owner is not here, or their token is not good any more."""
+
+    def __init__(self, reason: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class Attempts:
@@ -62,8 +65,9 @@ class Attempts:
         until = self._clock.monotonic() + self._deadline
         try:
             outcome = await self._make(claimed, registration, progress, until)
-        except OwnerAbsentError:
-            return Outcome(end="released", needs_presence=True)
+        except OwnerAbsentError as absent:
+            phase = "authorize" if absent.reason else None
+            outcome = Outcome(end="released", reason=absent.reason, phase=phase, needs_presence=True)
         except CredentialFailure as failure:
             outcome = Outcome(end="retry", reason=failure.reason, phase="authorize")
         except EgressFailure as failure:
@@ -83,22 +87,20 @@ class Attempts:
         if adapter is None or registration.protocol != claimed.protocol:
             return Outcome(end="retry", reason="feedback_not_supported", phase="authorize")
         request = adapter.request_for(claimed.submission, claimed.payload)
-        headers = await self._authorize(claimed, registration, until, fresh=False)
+        access = await self._authorize(claimed, registration, until, fresh=False)
         progress.phase, progress.sent = "send", True
-        exchange = await self._send(registration, request, headers, until)
+        exchange = await self._send(claimed, registration, request, access, until)
         verdict = adapter.interpret(_answer(exchange), claimed.submission)
         if isinstance(verdict, Unauthorized):
-            headers = await self._authorize(claimed, registration, until, fresh=True)
-            exchange = await self._send(registration, request, headers, until)
+            access = await self._authorize(claimed, registration, until, fresh=True)
+            exchange = await self._send(claimed, registration, request, access, until)
             verdict = adapter.interpret(_answer(exchange), claimed.submission)
         outcome = _judge(verdict, exchange, claimed, self._clock)
         if isinstance(verdict, Collision):
-            outcome = await self._read_back(adapter, claimed, registration, headers, until, outcome)
+            outcome = await self._read_back(adapter, claimed, registration, access, until, outcome)
         return outcome
 
-    async def _authorize(
-        self, claimed: Claimed, registration: Registration, until: float, *, fresh: bool
-    ) -> Mapping[str, str]:
+    async def _authorize(self, claimed: Claimed, registration: Registration, until: float, *, fresh: bool) -> Access:
         owner = await self._owners.by_id(claimed.owner)
         acting = Acting(
             owner.kind,
@@ -113,37 +115,49 @@ class Attempts:
             raise OwnerAbsentError
         if credential is None:
             raise CredentialFailure("subject_unknown", temporary=False)
-        value = await self._authorizations.header_for(
-            credential,
-            subject=await self._subject(credential, claimed),
-            purpose=Purpose(claimed.submission, claimed.task, claimed.sha256),
-            deadline=self._left(until),
-            fresh=fresh,
-        )
-        traced = {"traceparent": claimed.trace_context} if claimed.trace_context else {}
-        return {"Authorization": value, **traced}
+        try:
+            return await self._authorizations.access_for(
+                credential,
+                subject=await self._subject(credential, claimed),
+                purpose=Purpose(claimed.submission, claimed.task, claimed.sha256),
+                deadline=self._left(until),
+                fresh=fresh,
+                subject_token=claimed.live_token,
+                owner=claimed.owner,
+            )
+        except CredentialFailure as failure:
+            if failure.needs_owner and needs_presence(registration.credentials, acting):
+                raise OwnerAbsentError(failure.reason) from None
+            raise
 
     async def _subject(self, credential: Credential, claimed: Claimed) -> str | None:
         return await self._owners.subject_of(claimed.owner) if credential.mode == "owner_assertion" else None
 
     async def _send(
-        self, registration: Registration, request: OutboundRequest, headers: Mapping[str, str], until: float
+        self, claimed: Claimed, registration: Registration, request: OutboundRequest, access: Access, until: float
     ) -> Exchange:
-        return await self._egress.exchange(
-            request.method,
-            registration.origin + request.path,
-            headers={**request.headers, **headers},
-            body=request.body,
-            deadline=self._left(until),
-            max_answer_bytes=request.max_answer_bytes,
-        )
+        url = registration.origin + request.path
+        traced = {"traceparent": claimed.trace_context} if claimed.trace_context else {}
+
+        async def send(authorization: Authorization) -> Exchange:
+            return await self._egress.exchange(
+                request.method,
+                url,
+                headers={**request.headers, **authorization.headers, **traced},
+                body=request.body,
+                deadline=self._left(until),
+                max_answer_bytes=request.max_answer_bytes,
+                client_identity=authorization.client_identity,
+            )
+
+        return await access.exchange(request.method, url, send)
 
     async def _read_back(
         self,
         adapter: ProtocolAdapter,
         claimed: Claimed,
         registration: Registration,
-        headers: Mapping[str, str],
+        access: Access,
         until: float,
         outcome: Outcome,
     ) -> Outcome:
@@ -152,7 +166,7 @@ class Attempts:
         if request is None:
             return replace(outcome, end="conflict", reason="conflict")
         try:
-            exchange = await self._send(registration, request, headers, until)
+            exchange = await self._send(claimed, registration, request, access, until)
         except EgressFailure as failure:
             return replace(outcome, reason=f"conflict_not_read_back:{failure.kind}")
         found = adapter.find(_answer(exchange), claimed.rated)

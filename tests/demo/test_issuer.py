@@ -130,8 +130,8 @@ class TestClientCredentials:
             scope="feedback:write",
         )
         purpose = Purpose(SUBMISSION, "task-1", "ab" * 32)
-        value = await authorizations.header_for(credential, subject=None, purpose=purpose, deadline=10)
-        token = await verified(issuer, egress, value.removeprefix("Bearer "))
+        access = await authorizations.access_for(credential, subject=None, purpose=purpose, deadline=10)
+        token = await verified(issuer, egress, access.token.value)
         assert token.claims["sub"] == "workbench"
 
     async def test_assertion_that_does_not_hold(self, client: Client) -> None:
@@ -198,12 +198,12 @@ class TestOwnerAssertion:
             scope="feedback:write",
         )
         purpose = Purpose(SUBMISSION, "task-1", "ab" * 32)
-        value = await authorizations.header_for(credential, subject="bob", purpose=purpose, deadline=10)
-        token = await verified(issuer, egress, value.removeprefix("Bearer "))
+        access = await authorizations.access_for(credential, subject="bob", purpose=purpose, deadline=10)
+        token = await verified(issuer, egress, access.token.value)
         assert token.claims["sub"] == "bob"
         assert token.claims["authorization_details"] == [DETAILS]
         with pytest.raises(CredentialFailure, match="token_refused:invalid_grant"):
-            await authorizations.header_for(credential, subject="mallory", purpose=purpose, deadline=10)
+            await authorizations.access_for(credential, subject="mallory", purpose=purpose, deadline=10)
 
     @pytest.mark.parametrize("change", [{"sub": "mallory"}, {"sub": "workbench"}, {"client_id": "somebody"}], ids=str)
     async def test_assertion_that_does_not_hold(self, client: Client, change: dict[str, Any]) -> None:

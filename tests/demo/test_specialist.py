@@ -22,6 +22,7 @@ from relay.demo.specialist import Trust
 from tests.conftest import TurnableClock
 from tests.support.demo import RELAY, get, post_json, process, read
 from tests.support.issuer import TestIssuer
+from tests.support.token_endpoint import authorization_of
 
 ID = "0b5a1f6e-0f5c-4a53-9a3e-0d8f3f2b7c11"
 OTHER_ID = "7d0c3c55-3d6f-4b61-8f27-5f0f5a3f9a02"
@@ -72,7 +73,8 @@ class Person:
             resource=self.origin,
             scope=scope,
         )
-        return await self._authorizations.header_for(credential, subject=self.user, purpose=purpose, deadline=10)
+        access = await self._authorizations.access_for(credential, subject=self.user, purpose=purpose, deadline=10)
+        return await authorization_of(access)
 
     async def send(self, request: OutboundRequest, authorization: str) -> Exchange:
         headers = {**request.headers, "authorization": authorization}

@@ -18,7 +18,7 @@ from registry.credentials.secret_files import SecretUnusable
 from registry.credentials.token_endpoint import AccessToken
 from registry.egress import Egress, EgressPolicy
 from registry.model import ClientCredentials, Credential, OwnerAssertion, StaticBearer
-from tests.support.token_endpoint import TokenEndpoint
+from tests.support.token_endpoint import TokenEndpoint, authorization_of
 
 ISSUER = "https://login.example.org"
 RELAY = "https://relay.example.org"
@@ -101,7 +101,11 @@ async def header(
     deadline: float = 10,
     fresh: bool = False,
 ) -> str:
-    return await authorizations.header_for(credential, subject=subject, purpose=purpose, deadline=deadline, fresh=fresh)
+    """The value of the header that the credential gets for a request."""
+    access = await authorizations.access_for(
+        credential, subject=subject, purpose=purpose, deadline=deadline, fresh=fresh
+    )
+    return await authorization_of(access)
 
 
 async def failure(authorizations: Authorizations, credential: Credential, **options: float) -> CredentialFailure:

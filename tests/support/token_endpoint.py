@@ -12,6 +12,21 @@ from aiohttp import web
 from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 
+from registry.credentials import Access, Authorization
+from registry.egress import Exchange
+
+
+async def authorization_of(access: Access, method: str = "POST", url: str = "https://literature.example.org") -> str:
+    """The value of the Authorization header that access gives a request."""
+    shown: list[str] = []
+
+    async def send(authorization: Authorization) -> Exchange:
+        shown.append(authorization.headers["Authorization"])
+        return Exchange(201, {}, b"", complete=True)
+
+    await access.exchange(method, url, send)
+    return shown[0]
+
 
 class TokenEndpoint:
     """Answers each request with a new token, or with ``answer`` if that is set."""
