@@ -13,8 +13,7 @@ PROBE = """
 UPDATE agent_breakers SET probe_until = {now} + :lease_ms
 WHERE agent IN (SELECT agent FROM {slots} AS s) AND open_until <= {now} AND COALESCE(probe_until, 0) <= {now}
     AND COALESCE(paused_until, 0) <= {now}
-    AND EXISTS (SELECT 1 FROM deliveries d WHERE d.agent = agent_breakers.agent AND d.state = 'pending'
-                AND d.due_at <= {now})
+    AND (SELECT min(d.due_at) FROM deliveries d WHERE d.agent = agent_breakers.agent AND d.state = 'pending') <= {now}
 RETURNING agent
 """
 
@@ -41,7 +40,7 @@ TAKE = """
 UPDATE deliveries SET state = 'sending', state_since = {now}, claim_token = :token, claim_cause = 'schedule',
     claimed_at = {now}, lease_until = {now} + :lease_ms, schedule_position = schedule_position + 1,
     attempt_count = attempt_count + 1, version = version + 1
-WHERE id IN ({due})
+WHERE {due}
 RETURNING *
 """
 

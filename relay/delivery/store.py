@@ -216,7 +216,7 @@ class _Statements:
         probes = recordset(db.dialect, "probes", {"agent": "text"})
         self.able = self._fill(statements.ABLE, slots=slots, probes=probes)
         self.due = self._fill(statements.DUE, agent=":agent", free=":free")
-        self.take = self._fill(statements.TAKE, due="SELECT value FROM json_each(:due)")
+        self.take = self._fill(statements.TAKE, due="id IN (SELECT value FROM json_each(:due))")
         self.fresh = self._fill(
             statements.FRESH, outcomes=recordset(db.dialect, "outcomes", {"agent": "text", "revision": "bigint"})
         )
@@ -233,12 +233,13 @@ class _Statements:
 
     def _claim(self, slots: str) -> str:
         due = self._fill(statements.DUE, agent="able.agent", free="able.free")
+        # An array is looked up by index. How many rows `due` has PostgreSQL cannot know, and it would scan for a join.
         return f"""WITH
             probes AS ({self._fill(statements.PROBE, slots=slots)}),
             able AS MATERIALIZED ({self._fill(statements.ABLE, slots=slots, probes="probes")}),
             due AS MATERIALIZED (
                 SELECT x.id FROM able CROSS JOIN LATERAL ({due} FOR UPDATE OF d SKIP LOCKED) AS x),
-            taken AS ({self._fill(statements.TAKE, due="SELECT id FROM due")})
+            taken AS ({self._fill(statements.TAKE, due="id = ANY (ARRAY(SELECT id FROM due))")})
             {self._fill(statements.CLAIMED, taken="taken")}"""
 
     def _settle(self, greatest: str, breakers: str) -> str:

@@ -16,7 +16,8 @@ Dialect = Literal["sqlite", "postgresql"]
 
 NOW_MS: dict[Dialect, str] = {
     "sqlite": "CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)",
-    "postgresql": "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)",
+    # As a sub-select it is asked once a statement: PostgreSQL compares no index with a function that changes each time.
+    "postgresql": "(SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint))",
 }
 """The database's clock as SQL: milliseconds since the epoch, whatever the session's time zone."""
 
