@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
 import structlog
 from aiohttp import web
 
@@ -84,7 +85,7 @@ async def assembled(config: Config, *, clock: Clock | None = None) -> AsyncItera
     db = Database.open(config.database_url(), pool_size=config.database.pool_size)
     try:
         await (schema.migrate(db) if config.database.auto_migrate else schema.require_current(db))
-        owner_keys = await OwnerKeys.load(db, config.owners.pepper_file, config.owners.sealing_key_file)
+        owner_keys = await OwnerKeys.load(db, **msgspec.structs.asdict(config.owners))
         await Agents(db).seed(_declarations(config))
         async with Egress(config.egress_policy()) as egress:
             relay = await _make(config, clock, metrics, db, owner_keys, egress)
@@ -134,7 +135,7 @@ async def _make(
         metrics=metrics,
         db=db,
         egress=egress,
-        cursors=Cursors(owner_keys.derive(b"cursors")),
+        cursors=Cursors(*owner_keys.derive(b"cursors")),
         owners=owners,
         keys=KeySets(_issuers(config), egress, clock, observe=lambda f: metrics.jwks_fetch(_fetch_outcome(f))),
         registry=registry,

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from relay.cli.agents import agents
+from relay.cli.keys import keys
 from relay.cli.running import (
     WRONG_SURROUNDINGS,
     Failure,
@@ -159,3 +160,4 @@ def version() -> None:
 
 
 program.add_command(agents)
+program.add_command(keys)

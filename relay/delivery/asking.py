@@ -13,6 +13,7 @@ from relay.clock import Clock
 from relay.delivery.courier import Courier
 from relay.delivery.model import Cause, DeliveryId
 from relay.delivery.store import OWNER_GAP_MS, Deliveries
+from relay.errors import Refusal
 from relay.identity.model import OwnerTuple, Principal
 from relay.identity.owners import Owners
 from relay.identity.recents import Recents
@@ -101,7 +102,7 @@ class Asking:
             arrival = await self._arrivals.get()
             try:
                 await self._serve(arrival)
-            except (DBAPIError, PoolTimeoutError, OSError) as error:
+            except (DBAPIError, PoolTimeoutError, OSError, Refusal) as error:
                 log.warning("arrival_not_served", **outline(error))
 
     async def _serve(self, arrival: Arrival) -> None:

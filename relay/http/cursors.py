@@ -3,6 +3,7 @@
 import base64
 import binascii
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -24,13 +25,12 @@ class Cursors:
 
     Sealed and not only signed: a position is a number from a sequence that all tenants share, and two of them would
     tell how busy the others are. Deterministic, so that the same page has the same cursor on every gateway.
+    ``key`` issues; what a former key issued is read as well.
     """
 
-    def __init__(self, key: bytes) -> None:
-        if len(key) < _MIN_KEY_BYTES:
-            raise ValueError(f"a key for cursors has at least {_MIN_KEY_BYTES} bytes")
-        derived = HKDF(hashes.SHA256(), length=32, salt=None, info=b"feedback-relay cursors 1").derive(key)
-        self._sealed = AESSIV(derived)
+    def __init__(self, key: bytes, *former: bytes) -> None:
+        self._sealed = _cipher(key)
+        self._readable = (self._sealed, *map(_cipher, former))
 
     def issue(self, scope: str, position: Sequence[int | str]) -> str:
         """The cursor for ``position``, good under ``scope`` alone (see `scope_of`)."""
@@ -40,9 +40,21 @@ class Cursors:
     def read(self, scope: str, text: str) -> Position:
         """The position behind a cursor, or 400 ``invalid_parameter`` for one that was not issued under ``scope``."""
         try:
-            return msgspec.json.decode(self._sealed.decrypt(_unframed(text), [scope.encode()]), type=Position)
+            return msgspec.json.decode(self._open(_unframed(text), [scope.encode()]), type=Position)
         except (InvalidTag, ValueError):
             raise _foreign() from None
+
+    def _open(self, sealed: bytes, scope: list[bytes]) -> bytes:
+        for cipher in self._readable:
+            with suppress(InvalidTag):
+                return cipher.decrypt(sealed, scope)
+        raise InvalidTag
+
+
+def _cipher(key: bytes) -> AESSIV:
+    if len(key) < _MIN_KEY_BYTES:
+        raise ValueError(f"a key for cursors has at least {_MIN_KEY_BYTES} bytes")
+    return AESSIV(HKDF(hashes.SHA256(), length=32, salt=None, info=b"feedback-relay cursors 1").derive(key))
 
 
 def scope_of(owner_key: str, list_name: str, *filters: str | int | None) -> str:

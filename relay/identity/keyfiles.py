@@ -43,9 +43,17 @@ class SecretKey:
         return self.name.encode() + b"\x00"
 
 
-def setting(name: KeyName, path: Path) -> str:
+def setting(name: KeyName, path: Path, *, previous: bool = False) -> str:
     """How messages name the file: by its configuration key, so that an operator finds it."""
-    return f"[owners] {name}_file: {path}"
+    return f"[owners] previous_{name}_files: {path}" if previous else f"[owners] {name}_file: {path}"
+
+
+def create(name: KeyName, path: Path) -> SecretKey:
+    """Make a new key in a file that only its user can read. Raises `FileExistsError`, or another OSError."""
+    key = SecretKey(name, secrets.token_bytes(KEY_BYTES))
+    if not _write_exclusively(path, urlsafe_b64encode(key.secret) + b"\n"):
+        raise FileExistsError(path)
+    return key
 
 
 def make(name: KeyName, path: Path) -> None:
@@ -58,8 +66,8 @@ def make(name: KeyName, path: Path) -> None:
         raise StartupError(f"{setting(name, path)} cannot be made: {error.strerror}") from None
 
 
-def _write_exclusively(path: Path, content: bytes) -> None:
-    """All or nothing, and never over another file: of two processes that start at once, one makes it."""
+def _write_exclusively(path: Path, content: bytes) -> bool:
+    """All or nothing, and never over another file: of two processes that start at once, one makes it, and knows."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -70,10 +78,11 @@ def _write_exclusively(path: Path, content: bytes) -> None:
         try:
             path.hardlink_to(draft)
         except FileExistsError:
-            return
+            return False
     finally:
         draft.unlink()
     _sync_directory(path.parent)
+    return True
 
 
 def _sync_directory(path: Path) -> None:
@@ -84,29 +93,30 @@ def _sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def read(name: KeyName, path: Path) -> SecretKey:
+def read(name: KeyName, path: Path, *, previous: bool = False) -> SecretKey:
     """The key in a file. Raises `StartupError` for a file that others can read, or that holds no key."""
+    where = setting(name, path, previous=previous)
     try:
-        content = _read_privately(name, path)
+        content = _read_privately(where, path)
     except FileNotFoundError:
         raise StartupError(
-            f"{setting(name, path)} is missing, and this database was set up with one: restore it from a backup"
+            f"{where} is missing, and this database was set up with one: restore it from a backup"
         ) from None
     except OSError as error:
-        raise StartupError(f"{setting(name, path)} cannot be read: {error.strerror}") from None
-    return SecretKey(name, _decode(name, path, content))
+        raise StartupError(f"{where} cannot be read: {error.strerror}") from None
+    return SecretKey(name, _decode(where, content))
 
 
-def _read_privately(name: KeyName, path: Path) -> bytes:
+def _read_privately(where: str, path: Path) -> bytes:
     # Without blocking, so that a pipe in its place is noticed and not waited for.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise StartupError(f"{setting(name, path)} is not a file")
+            raise StartupError(f"{where} is not a file")
         if status.st_mode & _forbidden_mode(status):
             mode = f"{stat.S_IMODE(status.st_mode):04o}"
-            raise StartupError(f"{setting(name, path)} can be read by others (mode {mode}): run `chmod 600 {path}`")
+            raise StartupError(f"{where} can be read by others (mode {mode}): run `chmod 600 {path}`")
         return file.read(_MAX_FILE_BYTES + 1)
 
 
@@ -117,13 +127,11 @@ def _forbidden_mode(status: os.stat_result) -> int:
     return 0o037 if status.st_uid == 0 and os.geteuid() != 0 else 0o077
 
 
-def _decode(name: KeyName, path: Path, content: bytes) -> bytes:
+def _decode(where: str, content: bytes) -> bytes:
     try:
         secret = urlsafe_b64decode(content.strip().rstrip(b"="))
     except ValueError:
         secret = b""
     if len(secret) != KEY_BYTES:
-        raise StartupError(
-            f"{setting(name, path)} does not hold a key ({KEY_BYTES} bytes in base64url): restore it from a backup"
-        )
+        raise StartupError(f"{where} does not hold a key ({KEY_BYTES} bytes in base64url): restore it from a backup")
     return secret

@@ -3,7 +3,7 @@
 import asyncio
 import hmac
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -11,20 +11,15 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from sqlalchemy import text
 
 from relay.errors import RelayError, StartupError
-from relay.identity import keyfiles
+from relay.identity import key_checks, keyfiles
+from relay.identity.key_checks import HeldKey, KeyChecks
 from relay.identity.keyfiles import KeyName, SecretKey, setting
 from relay.identity.model import OwnerTuple
 from relay.storage.engine import Database
 
 NONCE_BYTES: Final = 12
-
-_RECORDING: Final = 7_236_014_286
-"""The advisory lock of whoever records the first keys. SQLite has one writer anyway."""
-
-_Checks = Mapping[tuple[str, str], str]
 
 
 class SubjectUnreadable(RelayError):  # noqa: N818 - reads as what it says
@@ -32,51 +27,81 @@ class SubjectUnreadable(RelayError):  # noqa: N818 - reads as what it says
 
 
 class OwnerKeys:
-    """The keys at hand. The first of each kind is the current one; others are still read with (rotation)."""
+    """The keys at hand. The configured current one of each kind stands first; the others are still read with.
 
-    def __init__(self, peppers: Sequence[SecretKey], sealing_keys: Sequence[SecretKey]) -> None:
-        self._peppers = tuple(peppers)
+    ``in_force`` says which are written with: the current ones, once a rotation has put them in force.
+    """
+
+    def __init__(
+        self,
+        peppers: Sequence[SecretKey],
+        sealing_keys: Sequence[SecretKey],
+        *,
+        in_force: Mapping[KeyName, str] | None = None,
+    ) -> None:
+        self._peppers = {key.kid: key for key in peppers}
         self._sealing_keys = {key.kid: AESGCM(key.secret) for key in sealing_keys}
-        self._seal_kid = sealing_keys[0].kid
+        self.current: Mapping[KeyName, SecretKey] = {"pepper": peppers[0], "sealing_key": sealing_keys[0]}
+        self._in_force: Mapping[KeyName, str] = in_force or {}
 
     @classmethod
-    async def load(cls, db: Database, pepper_file: Path, sealing_key_file: Path) -> "OwnerKeys":
+    async def load(
+        cls,
+        db: Database,
+        pepper_file: Path,
+        sealing_key_file: Path,
+        *,
+        previous_pepper_files: Sequence[Path] = (),
+        previous_sealing_key_files: Sequence[Path] = (),
+    ) -> "OwnerKeys":
         """Read the key files and hold them against the database. Raises `StartupError`.
 
         Only for a database that has never had keys are missing files made.
         """
         files: dict[KeyName, Path] = {"pepper": pepper_file, "sealing_key": sealing_key_file}
+        previous: dict[KeyName, Sequence[Path]] = {
+            "pepper": previous_pepper_files,
+            "sealing_key": previous_sealing_key_files,
+        }
         if pepper_file == sealing_key_file:
             raise StartupError(f"{setting('sealing_key', pepper_file)} is the pepper file too: name two files")
-        checks = await _read_checks(db)
-        if not checks:
-            await _require_no_owners(db)
+        async with db.read() as connection:
+            checks = await key_checks.read(connection)
+        if not checks.values:
+            await key_checks.require_no_owners(db)
+            _require_no_previous(previous)
             for name, path in files.items():
                 await asyncio.to_thread(keyfiles.make, name, path)
-        keys = {name: await asyncio.to_thread(keyfiles.read, name, path) for name, path in files.items()}
-        if not checks:
-            checks = await _record_checks(db, keys.values())
-        for name, key in keys.items():
-            _compare(key, files[name], checks)
-        return cls([keys["pepper"]], [keys["sealing_key"]])
+        held = {name: await asyncio.to_thread(_held, name, files[name], previous[name], checks) for name in files}
+        if not checks.values:
+            checks = await key_checks.record_first(db, [each[0].key for each in held.values()])
+        for each in held.values():
+            await key_checks.require_match(db, checks, each)
+        peppers, sealing_keys = ([one.key for one in held[name]] for name in files)
+        return cls(peppers, sealing_keys, in_force=checks.in_force)
+
+    def has(self, name: KeyName, kid: str) -> bool:
+        return kid in (self._peppers if name == "pepper" else self._sealing_keys)
 
     def lookups(self, owner: OwnerTuple) -> dict[str, bytes]:
-        """By pepper id, the current one first, the HMAC-SHA-256 under which this owner is stored.
+        """By pepper id, the configured current one first, the HMAC-SHA-256 under which this owner is stored.
 
         Every part is prefixed with its length, so that no two tuples read the same.
         """
         parts = ("feedback-relay owner", owner.kind, owner.issuer, owner.client, owner.subject)
         message = _framed(*parts)
-        return {pepper.kid: hmac.digest(pepper.secret, message, "sha256") for pepper in self._peppers}
+        return {pepper.kid: hmac.digest(pepper.secret, message, "sha256") for pepper in self._peppers.values()}
 
-    def seal(self, subject: str, owner_key: str, owner: OwnerTuple) -> tuple[str, bytes]:
-        """The id of the current sealing key, and the subject sealed for this owner alone (AES-256-GCM).
+    def seal(self, subject: str, owner_key: str, owner: OwnerTuple, seal_kid: str | None = None) -> tuple[str, bytes]:
+        """The id of the sealing key (the current one if left out), and the subject sealed for this owner alone.
 
-        The issuer and the client are bound in: moved to another row, or under another issuer, it does not open.
+        By AES-256-GCM. The issuer and the client are bound in: moved to another row, or under another issuer, it does
+        not open.
         """
+        seal_kid = seal_kid or self.current["sealing_key"].kid
         nonce = secrets.token_bytes(NONCE_BYTES)
         context = _framed(owner_key, owner.issuer, owner.client)
-        return self._seal_kid, nonce + self._sealing_keys[self._seal_kid].encrypt(nonce, subject.encode(), context)
+        return seal_kid, nonce + self._sealing_keys[seal_kid].encrypt(nonce, subject.encode(), context)
 
     def unseal(self, sealed: bytes, seal_kid: str, *, owner_key: str, issuer: str, client: str) -> str:
         """The subject. Raises `SubjectUnreadable`."""
@@ -89,58 +114,42 @@ class OwnerKeys:
         except (InvalidTag, ValueError):
             raise SubjectUnreadable(f"the sealed subject of {owner_key} is damaged or not its own") from None
 
-    def derive(self, label: bytes) -> bytes:
-        """A 32-byte key for another purpose, which tells nothing of the pepper (HKDF-SHA-256, RFC 5869)."""
+    def derive(self, label: bytes) -> tuple[bytes, ...]:
+        """32-byte keys for another purpose, which tell nothing of the peppers (HKDF-SHA-256, RFC 5869).
+
+        The first comes from the pepper that was in force when the keys were loaded, so that processes agree on it
+        while configurations change; what was made with the others is still to be read.
+        """
         info = b"feedback-relay derived key\x00" + label
-        return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(self._peppers[0].secret)
+        first = self._in_force.get("pepper", self.current["pepper"].kid)
+        ordered = sorted(self._peppers.values(), key=lambda pepper: pepper.kid != first)
+        return tuple(
+            HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(pepper.secret) for pepper in ordered
+        )
+
+
+def _require_no_previous(previous: Mapping[KeyName, Sequence[Path]]) -> None:
+    for name, paths in previous.items():
+        for path in paths:
+            raise StartupError(
+                f"{setting(name, path, previous=True)}: this database has no former keys: leave the list empty"
+            )
+
+
+def _held(name: KeyName, path: Path, previous: Sequence[Path], checks: KeyChecks) -> list[HeldKey]:
+    held = [HeldKey(keyfiles.read(name, path), path)]
+    for former in previous:
+        if not former.exists():
+            there = {each.key.kid for each in held}
+            missing = ", ".join(kid for kid in checks.kids(name) if kid not in there) or "none"
+            raise StartupError(
+                f"{setting(name, former, previous=True)} is missing (ids without a file: {missing}): restore it from a "
+                "backup, or take the entry out if `relay keys show` says that no owner needs it"
+            )
+        held.append(HeldKey(keyfiles.read(name, former, previous=True), former, previous=True))
+    return held
 
 
 def _framed(*parts: str) -> bytes:
     encoded = [part.encode() for part in parts]
     return b"".join(len(part).to_bytes(4, "big") + part for part in encoded)
-
-
-async def _read_checks(db: Database) -> _Checks:
-    async with db.read() as connection:
-        rows = await connection.execute(text("SELECT name, kid, check_value FROM key_checks"))
-        return {(row.name, row.kid): row.check_value for row in rows}
-
-
-async def _require_no_owners(db: Database) -> None:
-    async with db.read() as connection:
-        owner = await connection.scalar(text("SELECT id FROM owners LIMIT 1"))
-    if owner is not None:
-        raise StartupError(
-            "the database has owners but its table key_checks is empty: restore the whole database from a backup, "
-            "since new keys could not find the owners again"
-        )
-
-
-async def _record_checks(db: Database, keys: Iterable[SecretKey]) -> _Checks:
-    """Both at once. Of two processes that start together the first is recorded; the comparison tells the other.
-
-    A key of the same name that is there already, whatever its id, keeps a second one out.
-    """
-    async with db.write() as connection:
-        if db.dialect == "postgresql":
-            await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _RECORDING})
-        for key in keys:
-            await connection.execute(
-                db.sql(
-                    "INSERT INTO key_checks (name, kid, check_value, created_at) SELECT :name, :kid, :check, {now} "
-                    "WHERE NOT EXISTS (SELECT 1 FROM key_checks WHERE name = :name)"
-                ),
-                {"name": key.name, "kid": key.kid, "check": key.check_value},
-            )
-    return await _read_checks(db)
-
-
-def _compare(key: SecretKey, path: Path, checks: _Checks) -> None:
-    recorded = checks.get((key.name, key.kid))
-    if recorded is not None and hmac.compare_digest(recorded, key.check_value):
-        return
-    known = ", ".join(sorted(kid for name, kid in checks if name == key.name)) or "none"
-    raise StartupError(
-        f"{setting(key.name, path)} holds another key (id {key.kid}) than this database was set up with (id {known}): "
-        "restore the file that belongs to it"
-    )

@@ -66,6 +66,10 @@ def test_the_commands_of_the_operators_interface_are_there():
         "agents hold",
         "agents resume",
         "agents same-specialist",
+        "keys",
+        "keys show",
+        "keys new",
+        "keys rotate",
     }
 
 
