@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import stat
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,54 +18,13 @@ from registry.credentials.secret_files import SecretUnusable
 from registry.credentials.token_endpoint import AccessToken
 from registry.egress import Egress, EgressPolicy
 from registry.model import ClientCredentials, Credential, OwnerAssertion, StaticBearer
+from tests.conftest import TurnableClock
+from tests.support.credentials import ISSUER, KEY, PURPOSE, RELAY, RESOURCE, private_file
 from tests.support.token_endpoint import TokenEndpoint, authorization_of
 
-ISSUER = "https://login.example.org"
-RELAY = "https://relay.example.org"
-RESOURCE = "https://literature.example.org"
-PURPOSE = Purpose("0b5a1f6e-0f5c-4a53-9a3e-0d8f3f2b7c11", "task-1", "ab" * 32)
 NOW = 1_800_000_000.0
 
-KEY = ECKey.generate_key("P-256")
 RSA_KEY = RSAKey.generate_key(2048)
-
-
-class Clock:
-    """Stands still until it is turned."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-async def endpoint() -> AsyncIterator[TokenEndpoint]:
-    async with TokenEndpoint() as endpoint:
-        yield endpoint
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-async def authorizations(clock: Clock) -> AsyncIterator[Authorizations]:
-    async with Egress(EgressPolicy(development=True)) as egress:
-        yield Authorizations(egress, relay_issuer=RELAY, now=clock)
-
-
-def private_file(path: Path, content: bytes, *, mode: int = 0o600) -> str:
-    path.write_bytes(content)
-    path.chmod(mode)
-    return str(path)
-
-
-@pytest.fixture
-def key_file(tmp_path: Path) -> str:
-    return private_file(tmp_path / "client.pem", KEY.as_pem(private=True))
 
 
 @pytest.fixture
@@ -176,7 +135,7 @@ class TestClientCredentials:
         assert (token.header["alg"], token.header["kid"]) == ("RS256", RSA_KEY.thumbprint())
 
     async def test_kept_until_shortly_before_expiry(
-        self, authorizations: Authorizations, machine: ClientCredentials, endpoint: TokenEndpoint, clock: Clock
+        self, authorizations: Authorizations, machine: ClientCredentials, endpoint: TokenEndpoint, clock: TurnableClock
     ) -> None:
         """A token of 300 seconds is used for 270, and replaced while it is still good."""
         first = await header(authorizations, machine)
@@ -187,7 +146,7 @@ class TestClientCredentials:
         assert len(endpoint.forms) == 2
 
     async def test_short_token(
-        self, authorizations: Authorizations, machine: ClientCredentials, endpoint: TokenEndpoint, clock: Clock
+        self, authorizations: Authorizations, machine: ClientCredentials, endpoint: TokenEndpoint, clock: TurnableClock
     ) -> None:
         """A token that lives for less than the usual margin is still used for most of its life."""
         endpoint.expires_in = 20
@@ -198,7 +157,7 @@ class TestClientCredentials:
         assert await header(authorizations, machine) != first
 
     async def test_very_long_token(
-        self, authorizations: Authorizations, machine: ClientCredentials, endpoint: TokenEndpoint, clock: Clock
+        self, authorizations: Authorizations, machine: ClientCredentials, endpoint: TokenEndpoint, clock: TurnableClock
     ) -> None:
         """However long a token is said to live, it is asked for again after a day."""
         endpoint.expires_in = 10**12
@@ -696,11 +655,13 @@ class TestUnreachable:
         ("endpoint_url", "kind"),
         [("https://10.0.0.1/token", "address_refused"), ("http://login.example.org/token", "url_refused")],
     )
-    async def test_forbidden(self, clock: Clock, machine: ClientCredentials, endpoint_url: str, kind: str) -> None:
+    async def test_forbidden(
+        self, clock: TurnableClock, machine: ClientCredentials, endpoint_url: str, kind: str
+    ) -> None:
         """A token endpoint that must not be called stays so until somebody acts."""
         elsewhere = dataclasses.replace(machine, token_endpoint=endpoint_url)
         async with Egress(EgressPolicy()) as egress:
-            refused = await failure(Authorizations(egress, relay_issuer=RELAY, now=clock), elsewhere)
+            refused = await failure(Authorizations(egress, relay_issuer=RELAY, now=clock.unix), elsewhere)
         assert (refused.reason, refused.temporary) == (f"token_endpoint_unreachable:{kind}", False)
 
     async def test_silent(self, authorizations: Authorizations, owner: OwnerAssertion, endpoint: TokenEndpoint) -> None:
