@@ -8,7 +8,7 @@ from aiohttp import web
 
 from relay import feedback, health, provenance
 from relay.http import openapi
-from relay.http.operations import Answer, Operation, described
+from relay.http.operations import Answer, Operation, described, operation_of
 
 DESCRIBE: Final = Operation(
     tag="operation", query=None, database=False, answers={200: Answer("The document.", dict[str, Any])}
@@ -25,6 +25,14 @@ async def describe(_request: web.Request) -> web.Response:
 
 
 ROUTES: Final = (*health.routes, *provenance.routes, *feedback.routes, *routes)
+
+
+UNCOUNTED: Final = frozenset(
+    route.kwargs["name"]
+    for route in ROUTES
+    if isinstance(route, web.RouteDef) and operation_of(route.handler).tag == "operation"
+)
+"""The names of the routes for those who watch the relay, who are not to be kept out when there is much to see."""
 
 
 def document() -> dict[str, Any]:

@@ -35,15 +35,19 @@ from relay.http import guard, problems
 from relay.http.cors import SharedOrigins
 from relay.http.cursors import Cursors
 from relay.http.events import end_streams_with
+from relay.http.forwarding import TrustedProxies
 from relay.http.limits import MAX_BODY_BYTES
 from relay.http.observation import Observation
 from relay.http.server import Runner
-from relay.identity.authentication import ON_ARRIVAL, VERIFIER
+from relay.identity.authentication import ADMIT, ON_ARRIVAL, OPERATORS, VERIFIER
 from relay.identity.keys import Fetched, KeySets
 from relay.identity.model import IssuerPolicy
+from relay.identity.operators import Operators
 from relay.identity.owner_keys import OwnerKeys
 from relay.identity.owners import Owners
 from relay.identity.tokens import Verifier
+from relay.limits.admission import Admission, Quotas
+from relay.limits.counts import Counts
 from relay.operators.agents import Agents
 from relay.provenance.recording import ClientPolicy, Recorder
 from relay.provenance.store import Tasks
@@ -65,6 +69,8 @@ class Relay:
     db: Database
     egress: Egress
     cursors: Cursors
+    counts: Counts
+    admission: Admission
     owners: Owners
     keys: KeySets
     registry: Registrations
@@ -128,6 +134,7 @@ async def _make(
         lease_seconds=limits.lease_seconds,
     )
     feed = Feed(db, poll_seconds=limits.poll_seconds)
+    counts = Counts(db, clock)
     courier.on_done(feed.wake)
     return Relay(
         config=config,
@@ -136,6 +143,14 @@ async def _make(
         db=db,
         egress=egress,
         cursors=Cursors(*owner_keys.derive(b"cursors")),
+        counts=counts,
+        admission=Admission(
+            counts,
+            Quotas(**msgspec.structs.asdict(config.limits)),
+            TrustedProxies(config.trusted_proxies()),
+            key=owner_keys.derive(b"rate limits")[0],
+            exempt=api.UNCOUNTED,
+        ),
         owners=owners,
         keys=KeySets(_issuers(config), egress, clock, observe=lambda f: metrics.jwks_fetch(_fetch_outcome(f))),
         registry=registry,
@@ -163,10 +178,22 @@ def build_app(relay: Relay) -> web.Application:
     origins = SharedOrigins(config.server.cors_origins)
     observation = Observation(relay.metrics, relay.clock)
     app = web.Application(
-        middlewares=[observation.middleware, origins.middleware, problems.middleware, guard.middleware]
+        middlewares=[
+            observation.middleware,
+            origins.middleware,
+            problems.middleware,
+            relay.admission.middleware,
+            guard.middleware,
+        ]
     )
-    app.on_response_prepare.append(origins.mark)
+    app.on_response_prepare.extend([origins.mark, relay.admission.mark])
     app[MAX_BODY_BYTES] = config.server.max_body_bytes
+    app[ADMIT] = relay.admission.admit
+    app[OPERATORS] = Operators(
+        clock=relay.clock,
+        admin_issuers=config.registry.admin_issuers,
+        **msgspec.structs.asdict(config.operators),
+    )
     app[ON_ARRIVAL] = relay.asking.arrived
     app[VERIFIER] = Verifier(_issuers(config), relay.keys, relay.clock)
     app[health.HEALTH] = Health(relay.db, relay.keys, relay.metrics, relay.acceptance)
@@ -200,7 +227,7 @@ def build_app(relay: Relay) -> web.Application:
 async def running(relay: Relay, *, worker: bool) -> AsyncIterator[None]:
     """The background of a process. A part that dies ends the block, so that nothing dies unnoticed."""
     async with asyncio.TaskGroup() as group:
-        parts = (relay.settlements, relay.acceptance, relay.courier, relay.asking, relay.feed)
+        parts = (relay.settlements, relay.acceptance, relay.courier, relay.asking, relay.feed, relay.counts)
         tasks = [group.create_task(part.run()) for part in parts]
         tasks.append(group.create_task(relay.keys.load()))
         drainers = _drainers(relay, group) if worker else [group.create_task(_keep_registry_fresh(relay))]

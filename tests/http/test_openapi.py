@@ -46,7 +46,7 @@ def route(operation: Operation, *, path: str = "/things", method: str = "GET") -
 def made(**declared: Any) -> dict[str, Any]:
     """The document of one operation, which is valid OpenAPI."""
     declared.setdefault("answers", {200: Answer("Done.", Thing)})
-    whole = document([route(Operation(tag="feedback", **declared))])
+    whole = document([route(Operation(**{"tag": "feedback", **declared}))])
     validate(whole)
     return whole
 
@@ -112,6 +112,16 @@ def test_a_scope_brings_security_and_its_refusals():
     token = {"unauthenticated", "insufficient_scope", "keys_unavailable"}
     assert codes(scopes=("feedback:read",)) - codes() == token
     assert the_operation()["security"] == []
+
+
+def test_an_operators_scope_brings_its_challenge():
+    """An operation for operators may send them to sign in again."""
+    assert codes(scopes=("operator:read",)) - codes(scopes=("feedback:read",)) == {"insufficient_user_authentication"}
+
+
+def test_all_but_those_who_watch_are_limited():
+    """Any operation may be asked for too often, but for those of health and metrics."""
+    assert codes() - codes(tag="operation") == {"rate_limited"}
 
 
 def test_what_is_read_brings_its_refusals():

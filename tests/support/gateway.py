@@ -29,6 +29,7 @@ port = {port}
 public_url = "https://relay.example.org"
 development = true
 shutdown_grace_seconds = {grace}
+trusted_proxies = {proxies}
 [database]
 url = "{database}"
 auto_migrate = false
@@ -51,6 +52,10 @@ in_flight_per_agent = {in_flight}
 accept_queue = {queue}
 [delivery.breaker]
 minimum = {breaker_minimum}
+[limits]
+per_owner = {per_owner}
+per_client = {per_client}
+per_address = {per_address}
 [logging]
 level = "{level}"
 """
@@ -72,6 +77,10 @@ SETTINGS: Mapping[str, Any] = {
     "port": 0,
     "level": "error",
     "grace": 5,
+    "proxies": "[]",
+    "per_owner": 0,
+    "per_client": 0,
+    "per_address": 0,
     "agents": '["*"]',
     "deadline": 5,
     "lease": 20,

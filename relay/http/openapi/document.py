@@ -23,7 +23,11 @@ document (RFC 9457): branch on `code`, show `detail`. What is unknown is refused
 parameters of a query, members given twice.
 
 What is somebody else's is answered exactly as what does not exist. A path that is not listed here is answered with 404
-`not_found`, a method that its path does not have with 405 `method_not_allowed`, with an `Allow` header.\
+`not_found`, a method that its path does not have with 405 `method_not_allowed`, with an `Allow` header.
+
+Where requests are limited, answers carry `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers):
+how many requests a minute one owner, client or address may make, and how many are left. Beyond them the answer is 429
+`rate_limited`.\
 """
 
 _TAGS: Final[Mapping[Tag, str]] = {

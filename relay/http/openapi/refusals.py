@@ -6,9 +6,11 @@ from typing import Any, Final
 
 from relay.errors import CODES, Code
 from relay.http.identifiers import PathIdentifier
+from relay.http.limits import Policy
 from relay.http.openapi.schemas import Schema, Schemas
 from relay.http.operations import Carrying, Operation
 from relay.http.problems import CONTENT_TYPE, Problem
+from relay.identity.scopes import OPERATOR_SCOPES
 
 EVERYWHERE: Final[tuple[Code | Carrying, ...]] = (
     "malformed_request",
@@ -35,6 +37,12 @@ _OF_A_BODY: Final[tuple[Code | Carrying, ...]] = (
 _HEADERS: Final[Mapping[Code, Mapping[str, str]]] = {
     "malformed_request": {"WWW-Authenticate": "The challenge of RFC 6750, if the token was sent in a wrong way."},
     "unauthenticated": {"WWW-Authenticate": "The challenge of RFC 6750."},
+    "insufficient_user_authentication": {"WWW-Authenticate": "The challenge of RFC 9470: which sign-in is needed."},
+    "rate_limited": {
+        "Retry-After": "Seconds to wait before the same request is sent again.",
+        "RateLimit-Policy": "The limits, by name (draft-ietf-httpapi-ratelimit-headers).",
+        "RateLimit": "What is left of each limit, and for how many seconds.",
+    },
     "insufficient_scope": {"WWW-Authenticate": "The challenge of RFC 6750, with the scope to ask for."},
     "method_not_allowed": {"Allow": "The methods of this path."},
     "unsupported_media_type": {"Accept": "The media type of a body."},
@@ -59,6 +67,10 @@ def refusals_of(operation: Operation) -> ByStatus:
 
 def _implied(operation: Operation) -> Iterator[Code | Carrying]:
     yield from EVERYWHERE
+    if operation.tag != "operation":
+        yield Carrying("rate_limited", "violated-policies", list[Policy])
+    if OPERATOR_SCOPES.intersection(operation.scopes):
+        yield "insufficient_user_authentication"
     if operation.scopes:
         yield from _OF_A_TOKEN
     if operation.query is not None:
