@@ -23,6 +23,8 @@ class Received:
 
     head: bytes
     body: bytes
+    client: str | None = None
+    """The name in the certificate that the connection presented."""
 
     @property
     def lines(self) -> list[bytes]:
@@ -42,10 +44,14 @@ class Line:
         head = await self._reader.readuntil(b"\r\n\r\n")
         lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
         length = int(lengths[0].partition(b":")[2]) if lengths else 0
-        received = Received(head, await self._reader.readexactly(length))
+        received = Received(head, await self._reader.readexactly(length), self._client())
         self._peer.received.append(received)
         self._peer.arrived.release()
         return received
+
+    def _client(self) -> str | None:
+        certificate = self._writer.get_extra_info("peercert") or {}
+        return next((str(name) for _, name in certificate.get("subjectAltName", ())), None)
 
     async def send(self, data: bytes) -> None:
         self._writer.write(data)
@@ -151,6 +157,23 @@ class Authority:
         )
         issued.configure_cert(context)
         return context
+
+    def server_for_clients(self, *, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> ssl.SSLContext:
+        """A server that speaks only to clients that this authority vouches for."""
+        context = self.server()
+        context.minimum_version = context.maximum_version = version
+        context.verify_mode = ssl.CERT_REQUIRED
+        self._ca.configure_trust(context)
+        return context
+
+    def client(self, name: str, directory: Path) -> tuple[str, str]:
+        """The files of a client's certificate and of its key."""
+        issued = self._ca.issue_cert(name)
+        certificate, key = directory / f"{name}.pem", directory / f"{name}-key.pem"
+        certificate.write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
+        key.touch(mode=0o600)
+        key.write_bytes(issued.private_key_pem.bytes())
+        return str(certificate), str(key)
 
     def old_server(self) -> ssl.SSLContext:
         """A server that knows nothing newer than TLS 1.1."""
