@@ -217,6 +217,20 @@ def test_the_owners_keys_are_two_files(refused: Refused):
     assert "[owners] sealing_key_file: must not be the pepper_file" in report
 
 
+@pytest.mark.parametrize(
+    ("written", "place"),
+    [
+        ('previous_pepper_files = ["secrets/pepper"]', "previous_pepper_files no. 1"),
+        ('previous_pepper_files = ["a", "a"]', "previous_pepper_files no. 2"),
+        ('previous_pepper_files = ["a"]\nprevious_sealing_key_files = ["b", "a"]', "previous_sealing_key_files no. 2"),
+    ],
+)
+def test_each_key_has_a_file_of_its_own(refused: Refused, written: str, place: str):
+    """A former key is not the current one, nor the other kind's."""
+    report = refused(MINIMAL.replace("[[identity", f"{written}\n\n[[identity", 1))
+    assert f"[owners] {place}: is named by [owners] already" in report
+
+
 def test_every_check_is_run():
     """A check that is not in the list would never refuse anything."""
     functions = {each for each in vars(checks).values() if isinstance(each, types.FunctionType)}

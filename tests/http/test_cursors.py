@@ -98,3 +98,14 @@ def _raw(text: str) -> bytes:
 
 def _text(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def test_cursors_of_a_former_key_are_read() -> None:
+    """New ones come from the current key; one of a key that is not named any more is refused like any other."""
+    scope = scope_of("ok_a", "list")
+    both = Cursors(b"n" * 32, b"k" * 32)
+    before, after = CURSORS.issue(scope, [7]), both.issue(scope, [7])
+    assert both.read(scope, before) == both.read(scope, after) == [7]
+    refused(scope, after)
+    refused(scope, before, Cursors(b"n" * 32))
+    refused(scope_of("ok_b", "list"), before, both)

@@ -121,7 +121,7 @@ async def test_configurations_old_and_new_agree_before_the_rotation(keyring: Key
     """While gateways get the new configuration one by one, all of them find and store every owner once."""
     old, new = Owners(database, await keyring.load(1)), Owners(database, await keyring.load(2, 1))
     found = await asyncio.gather(
-        *(each.ensure(owner, seal_subject=True) for each in (old, new) for owner in (ALICE, BOB, CAROL) * 5)
+        *(each.ensure(owner, seal_subject=True) for each in (new, old) for owner in (ALICE, BOB, CAROL) * 5)
     )
     assert len({owner.id for owner in found}) == len(await rows(database)) == 3
     for owner in found:
