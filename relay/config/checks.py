@@ -11,7 +11,7 @@ from sqlalchemy.exc import ArgumentError
 from registry.addresses import canonical_origin, canonical_url
 from registry.protocols.catalog import ADAPTERS
 from relay.config.problems import Place, Problem
-from relay.config.sections import ClientCredentials, File, OwnerAssertion, WrittenCredential
+from relay.config.sections import CertifiedCredential, File, GrantedCredential
 
 LEASE_MARGIN_SECONDS = 5
 """What a lease must leave after the deadline for writing down how the attempt ended."""
@@ -117,15 +117,25 @@ def credentials_are_usable(file: File) -> Iterator[Problem]:
             place = ("agents", number, "credentials", index)
             if credential.issuer not in known:
                 yield Problem((*place, "issuer"), "is not the issuer of any [[identity.issuers]]")
-            yield from _grant(place, credential, development=file.server.development)
+            yield from _certificate(place, credential)
+            if isinstance(credential, GrantedCredential):
+                yield from _grant(place, credential, development=file.server.development)
 
 
-def _grant(place: Place, credential: WrittenCredential, *, development: bool) -> Iterator[Problem]:
-    if isinstance(credential, ClientCredentials | OwnerAssertion):
-        yield from _url((*place, "token_endpoint"), credential.token_endpoint, development=development)
-        if _ABSOLUTE_URI.fullmatch(credential.resource) is None:
-            # RFC 8707 section 2
-            yield Problem((*place, "resource"), "must be an absolute URI without a fragment")
+def _certificate(place: Place, credential: CertifiedCredential) -> Iterator[Problem]:
+    keys = ("client_certificate_file", "client_certificate_key_file")
+    missing = [key for key in keys if getattr(credential, key) is None]
+    if len(missing) == 1:
+        yield Problem((*place, missing[0]), "is missing: a certificate and its key go together")
+
+
+def _grant(place: Place, credential: GrantedCredential, *, development: bool) -> Iterator[Problem]:
+    yield from _url((*place, "token_endpoint"), credential.token_endpoint, development=development)
+    if _ABSOLUTE_URI.fullmatch(credential.resource) is None:
+        # RFC 8707 section 2
+        yield Problem((*place, "resource"), "must be an absolute URI without a fragment")
+    if credential.dpop_key_file is not None and not credential.dpop:
+        yield Problem((*place, "dpop_key_file"), "does nothing without dpop = true")
 
 
 def database_is_supported(file: File) -> Iterator[Problem]:

@@ -1,12 +1,16 @@
 """The files that a configuration names: whether each is there, private, and what it should be."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
 
 from registry.credentials.assertions import signing_key
 from registry.credentials.authorizations import static_token
+from registry.credentials.client_certificates import ClientCertificates
+from registry.credentials.proofs import proof_key
 from registry.credentials.secret_files import SecretFiles, SecretUnusable
 from registry.dialling import TrustStore
-from registry.model import Credential
+from registry.egress import Egress, EgressPolicy
+from registry.model import Credential, StaticBearer
 from relay.config.model import Config
 from relay.errors import StartupError
 
@@ -32,14 +36,24 @@ async def _unusable(config: Config) -> AsyncIterator[str]:
         yield f"[egress] ca_file: {config.egress.ca_file} cannot be used ({error.strerror or error})"
     for agent in config.agents:
         for number, credential in enumerate(agent.credentials, start=1):
-            try:
-                await _read(credential)
-            except SecretUnusable as error:
-                yield f"[[agents]] {agent.id}, credentials no. {number}: {error}"
+            async for problem in _unusable_of(credential):
+                yield f"[[agents]] {agent.id}, credentials no. {number}: {problem}"
 
 
-async def _read(credential: Credential) -> None:
-    if credential.mode == "static_bearer":
-        await SecretFiles(static_token).get(credential.token_file)
+async def _unusable_of(credential: Credential) -> AsyncIterator[str]:
+    for read in _readings(credential):
+        try:
+            await read()
+        except SecretUnusable as error:
+            yield str(error)
+
+
+def _readings(credential: Credential) -> Iterator[Callable[[], Awaitable[object]]]:
+    """Reads each file of a credential as an attempt does."""
+    if isinstance(credential, StaticBearer):
+        yield partial(SecretFiles(static_token).get, credential.token_file)
     else:
-        await SecretFiles(signing_key).get(credential.key_file)
+        yield partial(SecretFiles(signing_key).get, credential.key_file)
+        if credential.dpop_key_file is not None:
+            yield partial(SecretFiles(proof_key).get, credential.dpop_key_file)
+    yield partial(ClientCertificates(Egress(EgressPolicy()).client_identity).of, credential)

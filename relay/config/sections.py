@@ -5,7 +5,7 @@ Every key stands in ``config.example.toml`` with a comment. A default that depen
 """
 
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -78,54 +78,55 @@ class Identity(Section, frozen=True, kw_only=True):
     clients: dict[str, Client] = {}
 
 
-class ClientCredentials(Section, frozen=True, kw_only=True, tag_field="mode", tag="client_credentials"):
+class CertifiedCredential(Section, frozen=True, kw_only=True):
+    """The keys of every credential."""
+
     issuer: Text
     client_id: Text
+    client_certificate_file: Path | None = None
+    client_certificate_key_file: Path | None = None
+
+
+class GrantedCredential(CertifiedCredential, frozen=True, kw_only=True):
+    """The keys of those that ask a token endpoint."""
+
     token_endpoint: Text
     key_file: Path
     resource: Text
     scope: str = ""
+    dpop: bool = False
+    dpop_key_file: Path | None = None
 
+
+class ClientCredentials(GrantedCredential, frozen=True, kw_only=True, tag_field="mode", tag="client_credentials"):
     def credential(self) -> model.ClientCredentials:
-        return model.ClientCredentials(
-            issuer=self.issuer,
-            client_id=self.client_id,
-            token_endpoint=self.token_endpoint,
-            key_file=str(self.key_file),
-            resource=self.resource,
-            scope=self.scope,
-        )
+        return model.ClientCredentials(**_members(self))
 
 
-class OwnerAssertion(Section, frozen=True, kw_only=True, tag_field="mode", tag="owner_assertion"):
-    issuer: Text
-    client_id: Text
-    token_endpoint: Text
-    key_file: Path
-    resource: Text
-    scope: str = ""
-
+class OwnerAssertion(GrantedCredential, frozen=True, kw_only=True, tag_field="mode", tag="owner_assertion"):
     def credential(self) -> model.OwnerAssertion:
-        return model.OwnerAssertion(
-            issuer=self.issuer,
-            client_id=self.client_id,
-            token_endpoint=self.token_endpoint,
-            key_file=str(self.key_file),
-            resource=self.resource,
-            scope=self.scope,
-        )
+        return model.OwnerAssertion(**_members(self))
 
 
-class StaticBearer(Section, frozen=True, kw_only=True, tag_field="mode", tag="static_bearer"):
-    issuer: Text
-    client_id: Text
+class TokenExchange(GrantedCredential, frozen=True, kw_only=True, tag_field="mode", tag="token_exchange"):
+    def credential(self) -> model.TokenExchange:
+        return model.TokenExchange(**_members(self))
+
+
+class StaticBearer(CertifiedCredential, frozen=True, kw_only=True, tag_field="mode", tag="static_bearer"):
     token_file: Path
 
     def credential(self) -> model.StaticBearer:
-        return model.StaticBearer(issuer=self.issuer, client_id=self.client_id, token_file=str(self.token_file))
+        return model.StaticBearer(**_members(self))
 
 
-WrittenCredential: TypeAlias = ClientCredentials | OwnerAssertion | StaticBearer
+def _members(written: CertifiedCredential) -> dict[str, Any]:
+    """The registry's members have the names of the keys; it keeps paths as text."""
+    members = {name: getattr(written, name) for name in written.__struct_fields__}
+    return {name: str(value) if isinstance(value, Path) else value for name, value in members.items()}
+
+
+WrittenCredential: TypeAlias = ClientCredentials | OwnerAssertion | TokenExchange | StaticBearer
 
 
 class WrittenAgent(Section, frozen=True, kw_only=True):

@@ -83,7 +83,7 @@ def test_the_example_loads():
     config = load(EXAMPLE, {})
     assert [agent.id for agent in config.agents] == ["literature", "chemistry"]
     modes = [credential.mode for agent in config.agents for credential in agent.credentials]
-    assert modes == ["client_credentials", "owner_assertion", "static_bearer"]
+    assert modes == ["client_credentials", "token_exchange", "owner_assertion", "static_bearer"]
 
 
 def test_what_is_commented_out_loads_too(loaded: Callable[..., Config]):

@@ -106,7 +106,7 @@ def test_an_unknown_mode_lists_the_known_ones(refused: Refused):
     """The mode decides which other keys there are."""
     report = refused(MINIMAL + AGENT.replace("static_bearer", "bearer"))
     assert "[[agents]] no. 1, credentials no. 1, mode" in report
-    assert "must be one of client_credentials, owner_assertion, static_bearer" in report
+    assert "must be one of client_credentials, owner_assertion, token_exchange, static_bearer" in report
 
 
 def test_a_missing_mode_lists_the_known_ones(refused: Refused):
