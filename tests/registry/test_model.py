@@ -16,6 +16,7 @@ from registry.model import (
     OwnerAssertion,
     Registration,
     StaticBearer,
+    TokenExchange,
     Version,
     can_act,
     choose,
@@ -33,28 +34,31 @@ GRANT: dict[str, Any] = {
 CREDENTIALS: dict[str, Credential] = {
     "client_credentials": ClientCredentials(**GRANT),
     "owner_assertion": OwnerAssertion(**GRANT),
+    "token_exchange": TokenExchange(**GRANT),
     "static_bearer": StaticBearer(issuer=ISSUER, client_id=CLIENT, token_file="bearer"),
 }
 KINDS, RAN_AS = ("human", "machine"), ("owner", "client")
 
 CAN_ACT = {
     # As the client itself: for a machine, which is its client, and for a human's task that ran as the client.
-    *product(("client_credentials", "static_bearer"), ("machine",), RAN_AS, (True, False)),
-    *product(("client_credentials", "static_bearer"), ("human",), ("client",), (True, False)),
-    # As a human: whose subject is at hand, for a task that ran as that human.
-    ("owner_assertion", "human", "owner", True),
+    *product(("client_credentials", "static_bearer"), ("machine",), RAN_AS, (True, False), (True, False)),
+    *product(("client_credentials", "static_bearer"), ("human",), ("client",), (True, False), (True, False)),
+    # As a human, for a task that ran as that human: whose subject is at hand, or who is here.
+    *product(("owner_assertion",), ("human",), ("owner",), (True,), (True, False)),
+    *product(("token_exchange",), ("human",), ("owner",), (True, False), (True,)),
 }
-"""(mode, kind, ranAs, subject known) that can act, for an owner of the credential's own issuer and client."""
+"""(mode, kind, ranAs, subject known, present) that can act, for an owner of the credential's own issuer and client."""
 
 
 @pytest.mark.parametrize("mode", CREDENTIALS)
 def test_whom_a_credential_can_act_for(mode: str):
-    """Every mode, owner, way of running and subject: what the table says, and never for another issuer or client."""
+    """Every mode and owner, way of running, subject and presence: what the table says, never another issuer's."""
     credential = CREDENTIALS[mode]
     issuers, clients = (ISSUER, "https://login.example.net"), (CLIENT, "other")
-    for kind, ran_as, known, issuer, client in product(KINDS, RAN_AS, (True, False), issuers, clients):
-        acting = Acting(kind, issuer, client, ran_as, known)  # type: ignore[arg-type]
-        expected = (mode, kind, ran_as, known) in CAN_ACT and (issuer, client) == (ISSUER, CLIENT)
+    either = (True, False)
+    for kind, ran_as, known, here, issuer, client in product(KINDS, RAN_AS, either, either, issuers, clients):
+        acting = Acting(kind, issuer, client, ran_as, known, here)  # type: ignore[arg-type]
+        expected = (mode, kind, ran_as, known, here) in CAN_ACT and (issuer, client) == (ISSUER, CLIENT)
         assert can_act(credential, acting) is expected, acting
 
 

@@ -1,15 +1,17 @@
 """The registry in the database, on both engines: versions, approvals, lineages, holds, and who said so."""
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from registry import registrations
-from registry.model import AgentId, ClientCredentials, Credential, OwnerAssertion, StaticBearer, Version
+from registry.model import AgentId, ClientCredentials, Credential, OwnerAssertion, StaticBearer, TokenExchange, Version
 from registry.registrations import (
     Decision,
     Declaration,
@@ -28,7 +30,7 @@ from relay.storage.engine import Database
 LITERATURE = AgentId("literature")
 V1, V2, V3, V4 = Version(1), Version(2), Version(3), Version(4)
 BEARER = StaticBearer(issuer="https://login.example.org", client_id="workbench", token_file="bearer")
-GRANT: dict[str, str] = {
+GRANT: dict[str, Any] = {
     "issuer": "https://login.example.org",
     "client_id": "workbench",
     "token_endpoint": "https://login.example.org/token",
@@ -103,13 +105,29 @@ async def test_a_proposal_is_a_version_with_nothing_in_force(registry: Registry)
 
 async def test_an_approved_version_is_in_force_as_it_was_declared(registry: Registry):
     """Origin, protocol and every kind of credential come back from the database as they went in, in their order."""
-    credentials: tuple[Credential, ...] = (OwnerAssertion(**GRANT), BEARER, ClientCredentials(**GRANT))
+    credentials: tuple[Credential, ...] = (
+        OwnerAssertion(**GRANT),
+        BEARER,
+        ClientCredentials(**GRANT),
+        TokenExchange(**GRANT, dpop=True, dpop_key_file="dpop.pem"),
+        replace(BEARER, client_certificate_file="c.pem", client_certificate_key_file="k.pem"),
+    )
     await registry.propose(replace(DECLARED, name="Literatür ✓", credentials=credentials))
     await registry.approve(V1)
     approved = (await registry.agent()).approved
     assert (approved.version, approved.state, approved.source) == (V1, "approved", "operator")
     assert (approved.name, approved.origin, approved.protocol) == ("Literatür ✓", DECLARED.origin, "roblox-v1")
     assert approved.credentials == credentials
+
+
+async def test_a_version_of_before_the_newest_keys_is_read(registry: Registry):
+    """A credential that was stored when it had fewer members has their defaults."""
+    await registry.propose(replace(DECLARED, credentials=(OwnerAssertion(**GRANT),)))
+    await registry.approve(V1)
+    async with registry.db.write() as connection:
+        stored = {"credentials": json.dumps([{"mode": "owner_assertion", **GRANT}])}
+        await connection.execute(text("UPDATE registrations SET credentials = :credentials"), stored)
+    assert (await registry.agent()).approved.credentials == (OwnerAssertion(**GRANT),)
 
 
 async def test_an_agent_that_is_not_opted_in_has_no_protocol(registry: Registry):
