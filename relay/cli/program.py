@@ -7,6 +7,7 @@ import click
 from relay.cli.agents import agents
 from relay.cli.keys import keys
 from relay.cli.running import (
+    FAILED,
     WRONG_SURROUNDINGS,
     Failure,
     Program,
@@ -104,14 +105,28 @@ def migrate(session: Session, *, show: bool) -> None:
 
 
 @program.command("check-config")
+@click.option("--online", is_flag=True, help="Look at the issuers, token endpoints and agents as well.")
+@click.option("--json", "as_json", is_flag=True, help="With --online: print JSON.")
 @click.pass_obj
-def check_config(session: Session) -> None:
+def check_config(session: Session, *, online: bool, as_json: bool) -> None:
     """Tell what is wrong with the configuration.
 
-    Everything that is wrong is told at once. Reads the file and the secrets that it names; starts nothing, connects to
-    nothing.
+    Everything that is wrong is told at once. Reads the file and the secrets that it names; starts nothing, and without
+    --online connects to nothing.
+
+    With --online it fetches the issuers' metadata and keys, has each token endpoint refuse a request without
+    credentials, and asks each agent that takes feedback for a TLS connection: all as the relay would, under the
+    [egress] rules. It ends with 1 if any of that would fail.
     """
+    if as_json and not online:
+        raise click.UsageError("--json goes with --online")
     config = session.load_for_serving()
+    if online:
+        from relay.cli import online as looking
+
+        in_order = looking.check(config, as_json=as_json)
+        if as_json or not in_order:
+            click.get_current_context().exit(0 if in_order else FAILED)
     opted_in = sum(1 for agent in config.agents if agent.protocol is not None)
     click.echo(
         f"{session.config_file} is in order: {config.database_url().get_backend_name()}, "

@@ -14,11 +14,12 @@ HTTP_OK: Final = 200
 
 
 class FetchFailed(Exception):  # noqa: N818 - reads as what it says
-    """There is no key set to be had. ``problem`` is a short code."""
+    """There is no key set to be had. ``problem`` is a short code, ``detail`` what the connection itself had to say."""
 
-    def __init__(self, problem: str) -> None:
+    def __init__(self, problem: str, detail: str = "") -> None:
         super().__init__(problem)
         self.problem = problem
+        self.detail = detail
 
 
 class KeySource:
@@ -39,17 +40,17 @@ class KeySource:
 
     async def _discover(self, deadline: float) -> str:
         """Ask afresh each time: an issuer may move its keys."""
-        problem = ""
+        problem: FetchFailed | None = None
         for url in discovery.metadata_urls(self._policy.issuer):
             try:
                 exchange = await self._get(url, deadline, discovery.MAX_METADATA_BYTES)
                 return discovery.jwks_uri(exchange.body, self._policy.issuer)
             except FetchFailed as failure:
-                problem = problem or failure.problem
+                problem = problem or failure
             except discovery.MetadataUnusable as unusable:
                 # Says more than that the other document is not there.
-                problem = unusable.reason
-        raise FetchFailed(problem)
+                problem = FetchFailed(unusable.reason)
+        raise problem or FetchFailed("no_metadata")
 
     async def _get(self, url: str, deadline: float, max_bytes: int) -> Exchange:
         try:
@@ -57,7 +58,7 @@ class KeySource:
                 "GET", url, headers={}, deadline=deadline, max_answer_bytes=max_bytes
             )
         except EgressFailure as failure:
-            raise FetchFailed(failure.kind) from None
+            raise FetchFailed(failure.kind, failure.detail) from None
         if exchange.status != HTTP_OK:
             raise FetchFailed(f"status_{exchange.status}")
         if not exchange.complete:
