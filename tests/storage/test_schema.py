@@ -1,6 +1,7 @@
-"""The schema: what the migrations make is what the tables declare, and the database itself keeps ratings as they are."""
+"""What the migrations make is what the tables declare, and the database itself keeps ratings as they are."""
 
 import sqlite3
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -33,7 +34,7 @@ async def test_migrating_twice_changes_nothing(database: Database):
     assert (await schema.migrate(database)).is_current
 
 
-async def test_an_empty_database_is_refused(tmp_path):
+async def test_an_empty_database_is_refused(tmp_path: Path):
     """A program that must not migrate by itself says which command to run."""
     db = Database.open(f"sqlite:///{tmp_path / 'empty.db'}")
     with pytest.raises(StartupError, match="relay migrate"):

@@ -81,7 +81,7 @@ async def get(egress: Egress, url: str, *, token: str | None = None) -> Exchange
     return await egress.exchange("GET", url, headers=_bearer(token), deadline=10)
 
 
-def read(exchange: Exchange) -> Any:  # noqa: ANN401 - any JSON value
+def read(exchange: Exchange) -> Any:
     return json.loads(exchange.body)
 
 

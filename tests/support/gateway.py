@@ -128,7 +128,7 @@ def write_config(
 class Caller:
     """What a Workbench and its people would do with a gateway, wherever that runs."""
 
-    def __init__(self, issuer: TestIssuer, port: int, http: aiohttp.ClientSession) -> None:
+    def __init__(self, issuer: TestIssuer, port: int, http: aiohttp.ClientSession) -> None:  # noqa: TID251
         self.issuer = issuer
         self.port = port
         self._http = http
