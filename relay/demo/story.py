@@ -40,15 +40,16 @@ class Run:
     answer: str
 
 
-def main(*, once: bool, json: bool) -> int:
+def main(*, once: bool, json: bool, deadline_seconds: float = DEADLINE_SECONDS) -> int:
     """Run the demonstration; 0 when the last rating ended saved."""
-    return asyncio.run(_main(once=once, as_json=json))
+    return asyncio.run(_main(once=once, as_json=json, deadline_seconds=deadline_seconds))
 
 
-async def _main(*, once: bool, as_json: bool) -> int:
+async def _main(*, once: bool, as_json: bool, deadline_seconds: float) -> int:
     directory = Path(tempfile.mkdtemp(prefix="feedback-relay-demo-"))
     narrator = Narrator()
     stop = asyncio.Event()
+    code = 1
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     try:
@@ -56,15 +57,17 @@ async def _main(*, once: bool, as_json: bool) -> int:
             runs = await _prepare(stage)
             if as_json:
                 click.echo(_as_line(_summary(stage, runs)))
-            code = await _bounded(_tell(stage, narrator, runs), stop)
+            code = await _bounded(_tell(stage, narrator, runs), stop, deadline_seconds)
             if not once and code == 0:
                 _invite(stage, narrator, runs)
                 await stop.wait()
-    except (StageError, EgressFailure, TimeoutError) as error:
-        narrator.bad(str(error) or "the demonstration took too long")
+    except* (StageError, EgressFailure, TimeoutError) as failed:  # the story's own come in a group
+        for error in failed.exceptions:
+            narrator.bad(str(error) or "the demonstration took too long")
+    if code == 0 or stop.is_set():
+        shutil.rmtree(directory, ignore_errors=True)
+    else:
         narrator.say(f"The servers' logs are in {directory}")
-        return 1
-    shutil.rmtree(directory, ignore_errors=True)
     return code
 
 
@@ -72,9 +75,9 @@ def _as_line(summary: dict[str, Any]) -> str:
     return json.dumps(summary)
 
 
-async def _bounded(story: Coroutine[Any, Any, int], stop: asyncio.Event) -> int:
+async def _bounded(story: Coroutine[Any, Any, int], stop: asyncio.Event, seconds: float) -> int:
     """Tell the story to its end, unless somebody stops it or it takes too long."""
-    async with asyncio.timeout(DEADLINE_SECONDS), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
         telling = group.create_task(story)
         stopping = group.create_task(stop.wait())
         done, _ = await asyncio.wait({telling, stopping}, return_when=asyncio.FIRST_COMPLETED)
