@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import hmac
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from aiohttp import web
 
 from registry.strict_json import NotStrictJson, loads
 from relay.demo.assertions import DETAILS_TYPE
+from relay.demo.proofs import ALGORITHM, ProofRefused, Proofs
 from relay.errors import Refusal
 from relay.http.bodies import read_bytes
 from relay.identity.compact import parse
@@ -21,6 +23,8 @@ from relay.receiver import Caller
 
 MAX_BODY_BYTES = 65_536
 
+_BOUND_SCHEME = re.compile(r"\Adpop ", re.IGNORECASE)
+
 _RATING_SCOPES: Mapping[str, tuple[str, ...]] = {
     # Whoever may send a rating may read back what became of it.
     "GET": ("feedback:read", "feedback:write"),
@@ -30,10 +34,18 @@ _RATING_SCOPES: Mapping[str, tuple[str, ...]] = {
 
 
 class Callers:
-    """Verifies callers. ``clients`` are the OAuth clients that may call; ``secret`` keeps owner keys opaque."""
+    """Verifies callers.
 
-    def __init__(self, verifier: Verifier, *, clients: frozenset[str], secret: bytes) -> None:
+    ``clients`` are the OAuth clients that may call; ``secret`` keeps owner keys opaque. ``origin`` is how proofs name
+    this server.
+    """
+
+    def __init__(
+        self, verifier: Verifier, proofs: Proofs, *, origin: str, clients: frozenset[str], secret: bytes
+    ) -> None:
         self._verifier = verifier
+        self._proofs = proofs
+        self._origin = origin
         self._clients = clients
         self._secret = secret
 
@@ -41,6 +53,8 @@ class Callers:
         """The caller of the receiver's routes; None: no valid token. Raises Refusal."""
         try:
             principal = await self._principal(request, *_RATING_SCOPES.get(request.method, ()))
+        except NotProven:
+            raise
         except Refusal as refusal:
             if refusal.code == "unauthenticated":
                 return None
@@ -66,12 +80,44 @@ class Callers:
 
     async def _principal(self, request: web.Request, *scopes: str) -> Principal:
         """The verified caller, of an allowed client, with one of the scopes."""
-        principal = await self._verifier.verify(request.headers.getall("Authorization", []))
+        principal = await self._verified(request)
         if principal.client not in self._clients:
             raise _forbidden("The token's client may not call this specialist.")
         if principal.scopes.isdisjoint(scopes):
             raise insufficient_scope(scopes[0] if scopes else "", f"The token needs the scope {' or '.join(scopes)}.")
         return principal
+
+    async def _verified(self, request: web.Request) -> Principal:
+        """The caller; where the token is bound to a key, only with a proof that the caller has it (RFC 9449)."""
+        values = request.headers.getall("Authorization", [])
+        bare = [_BOUND_SCHEME.sub("Bearer ", value) for value in values]
+        principal = await self._verifier.verify(bare)
+        confirmed = parse(principal.token).claims.get("cnf")
+        if confirmed is None and bare == values:
+            return principal
+        if confirmed is None or bare == values:
+            # Section 7.2: a bound token is no bearer token, and a bearer token is bound to nothing.
+            raise NotProven("invalid_token", "Present the token as what it was given out as.", self._proofs.nonce)
+        self._require_possession(request, principal.token, confirmed)
+        return principal
+
+    def _require_possession(self, request: web.Request, token: str, confirmed: object) -> None:
+        url = self._origin + request.rel_url.raw_path
+        proofs = request.headers.getall("DPoP", [])
+        try:
+            key = self._proofs.check(proofs, method=request.method, url=url, access_token=token)
+        except ProofRefused as error:
+            raise NotProven(error.code, f"The proof does not hold: {error}.", self._proofs.nonce) from None
+        if confirmed != {"jkt": key}:
+            raise NotProven("invalid_token", "The token is bound to another key.", self._proofs.nonce)
+
+
+class NotProven(Refusal):
+    """A token that is bound to a key came without a proof that the caller has it (RFC 9449 section 7.1)."""
+
+    def __init__(self, error: str, detail: str, nonce: str) -> None:
+        challenge = f'DPoP realm="{REALM}", error="{error}", algs="{ALGORITHM}"'
+        super().__init__("unauthenticated", detail, headers={"WWW-Authenticate": challenge, "DPoP-Nonce": nonce})
 
 
 def _details(principal: Principal) -> object:

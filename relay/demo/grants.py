@@ -7,6 +7,7 @@ from typing import Literal
 from urllib.parse import parse_qsl
 
 from authlib.oauth2.rfc7523 import JWTBearerClientAssertion
+from joserfc.jwk import ECKey
 
 from relay.clock import Clock
 from relay.demo.accounts import MACHINE, PEOPLE, Accounts
@@ -18,10 +19,14 @@ from relay.demo.assertions import (
     unverified_client_id,
 )
 from relay.demo.minting import Grant
+from relay.demo.subject_tokens import ACCESS_TOKEN_TYPE, SubjectTokenRefused, check_subject_token
 
 TOKEN_SECONDS = 300
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - a name of RFC 8693
 CLIENT_CREDENTIALS = "client_credentials"
+
+GRANTS = (CLIENT_CREDENTIALS, JWT_BEARER, TOKEN_EXCHANGE)
 
 _LOCAL_ORIGIN = re.compile(r"https://localhost(:\d{1,5})?")
 _MOST_PARAMETERS = 16
@@ -34,16 +39,19 @@ ErrorCode = Literal[
     "invalid_target",
     "unsupported_grant_type",
     "access_denied",
+    "invalid_dpop_proof",
+    "use_dpop_nonce",
 ]
 
 
 class OAuthError(Exception):
     """An answer of RFC 6749 section 5.2. The description is ours and quotes nothing of the request."""
 
-    def __init__(self, code: ErrorCode, description: str) -> None:
+    def __init__(self, code: ErrorCode, description: str, *, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(f"{code}: {description}")
         self.code = code
         self.description = description
+        self.headers = headers
         self.status = {"invalid_client": 401, "access_denied": 403}.get(code, 400)
 
 
@@ -77,12 +85,23 @@ class Resources:
 
 
 class Grants:
-    """Decides on requests to the token endpoint. ``issuer`` is the audience that assertions must have."""
+    """Decides on requests to the token endpoint.
+
+    ``issuer`` is the audience that assertions must have, ``key`` the one that its tokens are signed with.
+    """
 
     def __init__(
-        self, *, issuer: str, client: RegisteredClient, resources: Resources, accounts: Accounts, clock: Clock
+        self,
+        *,
+        issuer: str,
+        key: ECKey,
+        client: RegisteredClient,
+        resources: Resources,
+        accounts: Accounts,
+        clock: Clock,
     ) -> None:
         self._issuer = issuer
+        self._key = key
         self._client = client
         self._resources = resources
         self._accounts = accounts
@@ -96,8 +115,10 @@ class Grants:
                 return self._for_client(form)
             case "urn:ietf:params:oauth:grant-type:jwt-bearer":
                 return await self._for_owner(form)
+            case "urn:ietf:params:oauth:grant-type:token-exchange":
+                return await self._exchange(form)
             case _:
-                raise OAuthError("unsupported_grant_type", f"use {CLIENT_CREDENTIALS} or {JWT_BEARER}")
+                raise OAuthError("unsupported_grant_type", f"use {', '.join(GRANTS)}")
 
     async def _authenticate(self, form: Mapping[str, str]) -> None:
         if form.get("client_assertion_type") != JWTBearerClientAssertion.CLIENT_ASSERTION_TYPE:
@@ -143,6 +164,37 @@ class Grants:
         if not await self._accounts.use_once(asserted, now=now):
             raise OAuthError("invalid_grant", "the assertion was used before")
         return grant
+
+    async def _exchange(self, form: Mapping[str, str]) -> Grant:
+        _check_kinds(form)
+        now = self._clock.unix()
+        token = form.get("subject_token", "")
+        try:
+            present = check_subject_token(token, self._key, self._client, issuer=self._issuer, now=now)
+        except SubjectTokenRefused as error:
+            # RFC 8693 section 2.2.2
+            raise OAuthError("invalid_request", str(error)) from None
+        if not await self._accounts.is_active(present.subject):
+            raise OAuthError("invalid_request", "there is no such person, or their access was revoked")
+        return Grant(
+            subject=present.subject,
+            client_id=self._client.client_id,
+            resource=self._resources.check(form.get("resource")),
+            scopes=granted_scopes(form.get("scope"), PEOPLE[present.subject].scopes & present.scopes),
+            seconds=min(TOKEN_SECONDS, int(present.expires_at - now)),
+            about={"act": {"sub": present.actor}},
+            issued_type=ACCESS_TOKEN_TYPE,
+        )
+
+
+def _check_kinds(form: Mapping[str, str]) -> None:
+    """Access tokens for access tokens: nothing else is exchanged (RFC 8693 section 2.1)."""
+    if form.get("subject_token_type") != ACCESS_TOKEN_TYPE:
+        raise OAuthError("invalid_request", f"subject_token_type has to be {ACCESS_TOKEN_TYPE}")
+    if form.get("requested_token_type", ACCESS_TOKEN_TYPE) != ACCESS_TOKEN_TYPE:
+        raise OAuthError("invalid_request", f"requested_token_type may be {ACCESS_TOKEN_TYPE}")
+    if not form.keys().isdisjoint({"actor_token", "actor_token_type", "audience"}):
+        raise OAuthError("invalid_request", "the client is the actor, and resource says where the token is for")
 
 
 def granted_scopes(requested: str | None, allowed: frozenset[str]) -> frozenset[str]:

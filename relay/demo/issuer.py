@@ -2,13 +2,14 @@
 
     python -m relay.demo.issuer --state DIR --port N --relay http://127.0.0.1:8080
 
-What it gives out it gives out by the book (RFC 6749, 7523, 8414, 8707, 9068, 9396). Only ``/demo/…`` is not: there
-anybody on this machine may have a token for anybody, which is what makes it a demonstration.
+What it gives out it gives out by the book (RFC 6749, 7523, 8414, 8693, 8707, 9068, 9396, 9449). Only ``/demo/…`` is
+not: there anybody on this machine may have a token for anybody, which is what makes it a demonstration.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -22,8 +23,7 @@ from relay.demo.accounts import CLIENT_ID, MACHINE, PEOPLE, Accounts
 from relay.demo.assertions import DETAILS_TYPE, RegisteredClient
 from relay.demo.files import signing_key
 from relay.demo.grants import (
-    CLIENT_CREDENTIALS,
-    JWT_BEARER,
+    GRANTS,
     Grants,
     OAuthError,
     Resources,
@@ -32,6 +32,7 @@ from relay.demo.grants import (
 )
 from relay.demo.minting import Grant, Mint
 from relay.demo.process import listen, serving, stay, url_of
+from relay.demo.proofs import ALGORITHM, ProofRefused, Proofs
 from relay.http import problems
 from relay.http.bodies import read_bytes, read_json
 from relay.storage.engine import Database
@@ -63,8 +64,11 @@ class PersonRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Issuer:
     """An authorization server with the people alice, bob and operator, and the machine client workbench."""
 
-    def __init__(self, *, url: str, mint: Mint, grants: Grants, resources: Resources, accounts: Accounts) -> None:
+    def __init__(
+        self, *, url: str, mint: Mint, grants: Grants, resources: Resources, accounts: Accounts, proofs: Proofs
+    ) -> None:
         self.url = url
+        self._proofs = proofs
         self._mint = mint
         self._grants = grants
         self._resources = resources
@@ -80,9 +84,10 @@ class Issuer:
         own = await asyncio.to_thread(signing_key, state / ISSUER_KEY_FILE)
         clients = await asyncio.to_thread(signing_key, state / CLIENT_KEY_FILE)
         client = RegisteredClient(client_id=CLIENT_ID, key=clients, relays=frozenset({resources.relay}))
-        grants = Grants(issuer=url, client=client, resources=resources, accounts=accounts, clock=clock)
+        grants = Grants(issuer=url, key=own, client=client, resources=resources, accounts=accounts, clock=clock)
         mint = Mint(own, issuer=url, clock=clock)
-        return cls(url=url, mint=mint, grants=grants, resources=resources, accounts=accounts)
+        proofs = Proofs(clock)
+        return cls(url=url, mint=mint, grants=grants, resources=resources, accounts=accounts, proofs=proofs)
 
     def application(self) -> web.Application:
         app = web.Application(middlewares=[problems.middleware, _oauth_errors])
@@ -107,12 +112,16 @@ class Issuer:
             account = PEOPLE[wanted.user]
         else:
             raise OAuthError("access_denied", "there is no such person, or their access was revoked")
+        resource = self._resources.check(wanted.resource or self._resources.relay)
+        # RFC 8693 section 4.4: where a person signs in at the relay, the relay may go on for them.
+        lets_act = account is not MACHINE and resource == self._resources.relay
         grant = Grant(
             subject=account.subject,
             client_id=CLIENT_ID,
-            resource=self._resources.check(wanted.resource or self._resources.relay),
+            resource=resource,
             scopes=granted_scopes(wanted.scope, account.scopes),
             seconds=wanted.expires_in,
+            about={"may_act": {"sub": resource}} if lets_act else {},
         )
         return self._mint.answer(grant)
 
@@ -122,12 +131,13 @@ class Issuer:
                 "issuer": self.url,
                 "token_endpoint": f"{self.url}/token",
                 "jwks_uri": f"{self.url}/jwks.json",
-                "grant_types_supported": [CLIENT_CREDENTIALS, JWT_BEARER],
+                "grant_types_supported": GRANTS,
                 "response_types_supported": [],
                 "scopes_supported": sorted(MACHINE.scopes.union(*(person.scopes for person in PEOPLE.values()))),
                 "token_endpoint_auth_methods_supported": ["private_key_jwt"],
                 "token_endpoint_auth_signing_alg_values_supported": ["ES256", "RS256"],
                 "authorization_details_types_supported": [DETAILS_TYPE],
+                "dpop_signing_alg_values_supported": [ALGORITHM],
                 # OpenID Connect wants these, although nobody signs in here.
                 "subject_types_supported": ["public"],
                 "id_token_signing_alg_values_supported": ["ES256"],
@@ -141,7 +151,20 @@ class Issuer:
         if request.content_type != _FORM:
             raise OAuthError("invalid_request", f"send {_FORM}")
         form = read_form(await read_bytes(request, max_bytes=_MAX_BODY_BYTES))
-        return web.json_response(self._mint.answer(await self._grants.decide(form)))
+        # First, so that a request that only misses its nonce uses up no assertion.
+        key = self._proven_key(request)
+        grant = await self._grants.decide(form)
+        return web.json_response(self._mint.answer(replace(grant, bound_to=key)))
+
+    def _proven_key(self, request: web.Request) -> str | None:
+        """The key that the token is to be bound to; None: the request proves none."""
+        proofs = request.headers.getall("DPoP", [])
+        if not proofs:
+            return None
+        try:
+            return self._proofs.check(proofs, method="POST", url=f"{self.url}/token")
+        except ProofRefused as error:
+            raise OAuthError(error.code, str(error), headers={"DPoP-Nonce": self._proofs.nonce}) from None
 
     async def _demo_token(self, request: web.Request) -> web.Response:
         return web.json_response(
@@ -170,7 +193,8 @@ async def _oauth_errors(request: web.Request, handler: Handler) -> web.StreamRes
     try:
         return await handler(request)
     except OAuthError as error:
-        return web.json_response({"error": error.code, "error_description": error.description}, status=error.status)
+        told = {"error": error.code, "error_description": error.description}
+        return web.json_response(told, status=error.status, headers=error.headers)
 
 
 @asynccontextmanager

@@ -17,7 +17,8 @@ TENANT = "demo"
 class Grant:
     """What a token says: who, through which client, at which resource, with which scopes, for how many seconds.
 
-    ``about`` joins the claims as it is.
+    ``about`` joins the claims as it is. ``bound_to`` is the thumbprint of the key that its bearer has to prove
+    (RFC 9449 section 6.1). ``issued_type`` is said beside a token that an exchange brought (RFC 8693 section 2.2.1).
     """
 
     subject: str
@@ -26,6 +27,8 @@ class Grant:
     scopes: frozenset[str]
     seconds: int
     about: Mapping[str, Any] = field(default_factory=dict)
+    bound_to: str | None = None
+    issued_type: str | None = None
 
 
 class Mint:
@@ -44,10 +47,12 @@ class Mint:
         """The token and what RFC 6749 section 5.1 and RFC 9396 section 7 say beside it."""
         answer = {
             "access_token": self.token(grant),
-            "token_type": "Bearer",
+            "token_type": "Bearer" if grant.bound_to is None else "DPoP",
             "expires_in": grant.seconds,
             "scope": " ".join(sorted(grant.scopes)),
         }
+        if grant.issued_type is not None:
+            answer["issued_token_type"] = grant.issued_type
         if "authorization_details" in grant.about:
             answer["authorization_details"] = grant.about["authorization_details"]
         return answer
@@ -66,4 +71,6 @@ class Mint:
             "exp": now + grant.seconds,
             **grant.about,
         }
+        if grant.bound_to is not None:
+            claims["cnf"] = {"jkt": grant.bound_to}
         return jwt.encode({"alg": "ES256", "typ": "at+jwt", "kid": self._key.kid}, claims, self._key)

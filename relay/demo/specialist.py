@@ -24,6 +24,7 @@ from relay.demo.authority import Authority
 from relay.demo.callers import MAX_BODY_BYTES, Callers
 from relay.demo.files import secret
 from relay.demo.process import listen, serving, stay, url_of
+from relay.demo.proofs import Proofs
 from relay.demo.runs import Run, Runs
 from relay.demo.skills import SKILLS
 from relay.errors import Refusal
@@ -145,7 +146,13 @@ async def running(
         issuers = [IssuerPolicy(issuer=trust.issuer, audience=origin, algorithms=("ES256",))]
         keys = KeySets(issuers, egress, clock)
         stack.push_async_callback(keys.close)
-        callers = Callers(Verifier(issuers, keys, clock), clients=trust.clients, secret=secret(state / "owner-keys"))
+        callers = Callers(
+            Verifier(issuers, keys, clock),
+            Proofs(clock),
+            origin=origin,
+            clients=trust.clients,
+            secret=secret(state / "owner-keys"),
+        )
         runs = Runs(db, agent=agent, skill=SKILLS[agent])
         specialist = Specialist(agent, runs=runs, ratings=Ratings(db), callers=callers)
         await stack.enter_async_context(serving(specialist.application(), listener, tls=authority.server_context()))
