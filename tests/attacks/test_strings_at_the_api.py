@@ -1,8 +1,8 @@
 """The Big List of Naughty Strings where the API has text: taken as it is, or refused in the documented way.
 
-Every answer is held against the OpenAPI document by the caller that the tests share, so that no status, no header and
-no body but the documented ones comes out; the document has no answer of 500. A comment is tried with the whole list,
-every other place with a quarter of it, each with another one, and with all of our own texts.
+Every answer is held against the OpenAPI document by the caller that the tests share, and each test names the statuses
+that are right: none of them is 5xx. A comment is tried with the whole list, every other place with a quarter of it,
+each with another one, and with all of our own texts.
 """
 
 from collections.abc import Callable
