@@ -31,16 +31,17 @@ def check_subject_token(token: str, key: ECKey, client: RegisteredClient, *, iss
     claims = _verified(token, key)
     if claims.get("iss") != issuer:
         raise SubjectTokenRefused("the token is another issuer's")
-    if claims.get("aud") not in client.relays:
+    audience = claims.get("aud")
+    if not isinstance(audience, str) or audience not in client.relays:
         raise SubjectTokenRefused("the token was not given out for a relay that this client registered")
     if claims.get("client_id") != client.client_id:
         raise SubjectTokenRefused("the token was given out to another client")
-    if claims.get("may_act") != {"sub": claims["aud"]}:
+    if claims.get("may_act") != {"sub": audience}:
         raise SubjectTokenRefused("the token lets nobody act for its subject")
     expires_at = claims.get("exp")
     if type(expires_at) is not int or expires_at <= now:
         raise SubjectTokenRefused("the token has expired")
-    return Presence(claims["sub"], claims["aud"], frozenset(claims["scope"].split(" ")), expires_at)
+    return Presence(claims["sub"], audience, frozenset(claims["scope"].split(" ")), expires_at)
 
 
 def _verified(token: str, key: ECKey) -> dict[str, Any]:

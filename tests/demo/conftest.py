@@ -12,7 +12,7 @@ from relay.demo import issuer as issuers
 from relay.demo.authority import Authority
 from relay.demo.grants import Resources
 from relay.demo.issuer import Issuer
-from tests.support.demo import RELAY
+from tests.support.demo import RELAY, Client
 
 
 @pytest.fixture
@@ -40,3 +40,8 @@ async def egress(authority: Authority) -> AsyncIterator[Egress]:
 @pytest.fixture
 def authorizations(egress: Egress, clock: Clock) -> Authorizations:
     return Authorizations(egress, relay_issuer=RELAY, now=clock.unix)
+
+
+@pytest.fixture
+def client(issuer: Issuer, issuer_state: Path, egress: Egress) -> Client:
+    return Client(issuer, issuer_state, egress)

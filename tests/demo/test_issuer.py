@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from joserfc import jwt
-from joserfc.jwk import ECKey, KeySet
+from joserfc.jwk import ECKey
 
 from registry.credentials import Authorizations, CredentialFailure, Purpose
-from registry.egress import Egress, Exchange
+from registry.egress import Egress
 from registry.model import ClientCredentials, OwnerAssertion
 from relay.demo import issuer as issuers
 from relay.demo.grants import Resources
@@ -20,63 +19,19 @@ from relay.identity.tokens import Verifier
 from tests.conftest import TurnableClock
 from tests.support.demo import (
     DETAILS,
+    JWT_BEARER,
     LEFT_OUT,
+    NOW,
     RELAY,
+    SPECIALIST,
     SUBMISSION,
-    Assertions,
+    Client,
     get,
-    post_form,
     post_json,
     process,
     read,
-    without,
+    verified,
 )
-
-SPECIALIST = "https://localhost:9443"
-JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-NOW = 1_800_000_000
-
-
-class Client:
-    """The registered client at the token endpoint."""
-
-    def __init__(self, issuer: Issuer, state: Path, egress: Egress) -> None:
-        key = ECKey.import_key((state / "workbench.pem").read_bytes())
-        self.assertions = Assertions(key, issuer=issuer.url, now=NOW)
-        self._egress = egress
-
-    def form(self, **parameters: object) -> dict[str, str]:
-        """A request for the machine client's token, changed by the parameters."""
-        form = {
-            "grant_type": "client_credentials",
-            "resource": SPECIALIST,
-            "scope": "feedback:write",
-            "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
-            "client_assertion": self.assertions.of_client(),
-        }
-        return without({**form, **parameters})
-
-    def owner_form(self, **parameters: object) -> dict[str, str]:
-        """A request for a token of alice's, changed by the parameters."""
-        return self.form(**{"grant_type": JWT_BEARER, "assertion": self.assertions.of_owner(), **parameters})
-
-    async def ask(self, form: dict[str, str] | bytes) -> Exchange:
-        return await post_form(self._egress, f"{self.assertions.issuer}/token", form)
-
-    async def error(self, form: dict[str, str] | bytes) -> tuple[int, str]:
-        answer = await self.ask(form)
-        return answer.status, read(answer)["error"]
-
-
-@pytest.fixture
-def client(issuer: Issuer, issuer_state: Path, egress: Egress) -> Client:
-    return Client(issuer, issuer_state, egress)
-
-
-async def verified(issuer: Issuer, egress: Egress, token: str) -> jwt.Token:
-    """A token whose signature is of a published key."""
-    keys = KeySet.import_key_set(read(await get(egress, f"{issuer.url}/jwks.json")))
-    return jwt.decode(token, keys, algorithms=["ES256"])
 
 
 class TestMetadata:
