@@ -25,6 +25,7 @@ from tests.support.demo import (
     RELAY,
     SPECIALIST,
     SUBMISSION,
+    Assertions,
     Client,
     get,
     post_json,
@@ -160,11 +161,62 @@ class TestOwnerAssertion:
         with pytest.raises(CredentialFailure, match="token_refused:invalid_grant"):
             await authorizations.access_for(credential, subject="mallory", purpose=purpose, deadline=10)
 
-    @pytest.mark.parametrize("change", [{"sub": "mallory"}, {"sub": "workbench"}, {"client_id": "somebody"}], ids=str)
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"sub": "mallory"},
+            {"sub": "workbench"},
+            {"client_id": "somebody"},
+            {"iss": "https://relay.example.org"},
+            {"iss": "workbench"},
+            {"act": {"sub": "https://relay.example.org"}},
+            {"act": LEFT_OUT},
+            {"aud": "https://login.example.org"},
+            {"aud": SPECIALIST},
+            {"iat": NOW - 70, "exp": NOW - 10},
+            {"exp": NOW + 61},
+            {"exp": NOW + 3600},
+            {"iat": NOW + 60, "exp": NOW + 120},
+            {"jti": LEFT_OUT},
+            {"authorization_details": LEFT_OUT},
+            {"authorization_details": [DETAILS, DETAILS]},
+            {"authorization_details": [{**DETAILS, "payload_sha256": ""}]},
+            {"header": {"typ": "JWT"}},
+            {"header": {"alg": "none"}},
+        ],
+        ids=str,
+    )
     async def test_assertion_that_does_not_hold(self, client: Client, change: dict[str, Any]) -> None:
-        """An assertion that fails a demand, or names nobody, gets no token."""
+        """Nobody, another client, relay or audience, expired, long-lived, for no submission or for two: no token."""
         assertion = client.assertions.of_owner(**change)
         assert await client.error(client.owner_form(assertion=assertion)) == (400, "invalid_grant")
+
+    async def test_assertion_to_the_token_endpoint(self, issuer: Issuer, client: Client) -> None:
+        """The audience is the issuer; the address of its token endpoint might be another server's too."""
+        assertion = client.assertions.of_owner(aud=f"{issuer.url}/token")
+        assert await client.error(client.owner_form(assertion=assertion)) == (400, "invalid_grant")
+
+    async def test_changed_body(self, client: Client) -> None:
+        """An assertion whose claims were changed after it was signed asserts nothing."""
+        header, _, signature = client.assertions.of_owner().split(".")
+        _, payload, _ = client.assertions.of_owner(sub="bob").split(".")
+        form = client.owner_form(assertion=f"{header}.{payload}.{signature}")
+        assert await client.error(form) == (400, "invalid_grant")
+
+    async def test_somebody_elses_key(self, issuer: Issuer, client: Client) -> None:
+        """An assertion of the right relay by a key that is not the client's asserts nothing."""
+        key = ECKey.generate_key("P-256")
+        for header in ({}, {"kid": client.assertions.key.thumbprint()}):
+            assertion = Assertions(key, issuer=issuer.url, now=NOW).of_owner(header=header)
+            assert await client.error(client.owner_form(assertion=assertion)) == (400, "invalid_grant")
+
+    async def test_expired_by_the_time(self, client: Client, clock: TurnableClock) -> None:
+        """An assertion that was good is not any more after its minute, clocks that differ allowed for."""
+        assertion = client.assertions.of_owner()
+        clock.turn(65)
+        proof = client.assertions.of_client(iat=NOW + 65, exp=NOW + 125)
+        form = client.owner_form(assertion=assertion, client_assertion=proof)
+        assert await client.error(form) == (400, "invalid_grant")
 
     async def test_replay(self, client: Client) -> None:
         """An owner assertion is good once, even with a new proof of the client beside it."""
