@@ -14,9 +14,11 @@ from typing import Any
 from registry.egress import Egress, EgressFailure, EgressPolicy, Exchange
 from relay.demo.authority import Authority
 
-READY_SECONDS = 20.0
+READY_SECONDS = 60.0
 STOP_SECONDS = 5.0
 AGENTS: Mapping[str, str] = {"literature": "Literature specialist", "chemistry": "Chemistry specialist"}
+# One specialist takes the relay's word for an owner who is away; the other wants the owner's own sign-in.
+OWNER_MODES: Mapping[str, str] = {"literature": "owner_assertion", "chemistry": "token_exchange"}
 
 CONFIG = """\
 # Written by `relay demo`; config.example.toml in the repository documents every key.
@@ -57,7 +59,7 @@ name = "{name}"
 origin = "{origin}"
 protocol = "roblox-v1"
   [[agents.credentials]]      # tasks that ran under the owner's own identity
-  mode = "owner_assertion"
+  mode = "{owner_mode}"
   client_id = "workbench"
   issuer = "{issuer}"
   token_endpoint = "{issuer}/token"
@@ -230,7 +232,14 @@ def _write_config(
     key_file = directory / "issuer" / "workbench.pem"
     parts = [CONFIG.format(port=port, relay=relay, issuer=issuer, ca_file=ca_file)]
     parts += [
-        AGENT.format(id=agent, name=name, origin=origins[agent], issuer=issuer, key_file=key_file)
+        AGENT.format(
+            id=agent,
+            name=name,
+            origin=origins[agent],
+            issuer=issuer,
+            key_file=key_file,
+            owner_mode=OWNER_MODES[agent],
+        )
         for agent, name in AGENTS.items()
     ]
     path = directory / "relay.toml"

@@ -130,7 +130,10 @@ async def _tell(stage: Stage, narrator: Narrator, runs: list[Run]) -> int:
     await _targets(stage, narrator, visitor)
     if not await _rate_and_see_saved(stage, narrator, visitor, literature):
         return 1
-    return 0 if await _outlive_an_outage(stage, narrator, visitor, waiting) else 1
+    if not await _outlive_an_outage(stage, narrator, visitor, waiting):
+        return 1
+    wanting = next(run for run in runs if run.agent == "chemistry")
+    return 0 if await _wait_for_the_owner(stage, narrator, visitor, wanting) else 1
 
 
 def _literature(runs: list[Run]) -> tuple[Run, Run]:
@@ -207,6 +210,32 @@ async def _outlive_an_outage(stage: Stage, narrator: Narrator, visitor: Visitor,
         narrator,
         bool(shown["saved"]) and shown["id"] == rating["id"],
         f"saved under the same UUID, {waited:.1f} s after the specialist came back",
+    )
+
+
+async def _wait_for_the_owner(stage: Stage, narrator: Narrator, visitor: Visitor, run: Run) -> bool:
+    narrator.step(f"The {run.agent} specialist wants its owner's own sign-in. It stops; alice rates it, and leaves")
+    await stage.servers[run.agent].stop()
+    rating = {"id": str(uuid.uuid4()), "taskId": run.task, "rating": "up"}
+    url = f"{stage.relay}/api/feedback/{rating['id']}"
+    stored = _require(
+        await visitor.call(
+            "POST", f"{stage.relay}/api/feedback", who="alice", body=rating, headers={"Prefer": "wait=5"}
+        ),
+        202,
+    )
+    narrator.say("Without her nobody can act for her there, so it waits for her: no attempt is made, none is used up.")
+    narrator.step("The specialist starts again, and alice comes back: she only opens the page")
+    await stage.servers[run.agent].start()
+    await stage.servers[run.agent].ready_line()
+    seen = _require(await visitor.call("GET", url, who="alice"), 200)
+    await _until_saved(stage, rating["id"])
+    shown = _require(await stage.call("GET", url, token=stage.tokens["alice"]), 200)
+    narrator.say(f"Her request set it off. Last attempt: {shown['lastAttempt']}")
+    return _tick(
+        narrator,
+        stored["state"] == "needs_owner" and not seen["saved"] and shown["lastAttempt"]["cause"] == "sign_in",
+        "it waited for its owner, and went out under her own sign-in when she came back",
     )
 
 
