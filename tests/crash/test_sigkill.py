@@ -15,7 +15,7 @@ from tests.support.peers import Line, serve
 from tests.support.processes import until
 from tests.support.receiving import ReceivingSpecialist
 from tests.support.scene import SceneAt
-from tests.support.specialist import Held, Specialist, acknowledge, answering
+from tests.support.specialist import Held, Specialist, acknowledge, answering, first
 from tests.support.token_endpoint import TokenEndpoint
 
 pytestmark = pytest.mark.crash
@@ -30,7 +30,8 @@ async def broken_off(call: Awaitable[Answered]) -> None:
 async def test_before_the_commit(scene_at: SceneAt):
     """Nothing was promised and nothing is there; the caller, left without an answer, repeats and is stored once."""
     async with Specialist() as specialist, scene_at(specialist.origin) as scene:
-        gateway = await scene.serve("--no-worker")  # whose claims would wait for the lock as well
+        # Without workers, whose claims would wait for the lock as well.
+        gateway, other = await asyncio.gather(scene.serve("--no-worker"), scene.serve("--no-worker"))
         workbench = gateway.workbench
         await workbench.record("t1")
         submission = new_id()
@@ -49,8 +50,7 @@ async def test_before_the_commit(scene_at: SceneAt):
         assert await scene.rows("SELECT * FROM submissions") == []
         assert specialist.received == []
 
-        gateway = await scene.serve()
-        assert (await gateway.workbench.rate("t1", id=submission)).status == 201
+        assert (await other.workbench.rate("t1", id=submission)).status == 201
         assert (await scene.stored())["id"] == submission
 
 
@@ -92,7 +92,7 @@ async def test_between_send_and_acknowledgement(tmp_path: Path, scene_at: SceneA
     """
     async with (
         ReceivingSpecialist(f"sqlite:///{tmp_path}/specialist.db") as specialist,
-        scene_at(specialist.origin, deadline=2, lease=7) as scene,
+        scene_at(specialist.origin, deadline=1.5, lease=6.5) as scene,
     ):
         specialist.hold()
         gateway = await scene.serve()
@@ -112,7 +112,7 @@ async def test_between_send_and_acknowledgement(tmp_path: Path, scene_at: SceneA
         assert [row.rated.id for row in await specialist.rows()] == [submission]
         lost, saved = await scene.attempts()
         assert (lost["outcome"], bool(lost["ambiguous"]), lost["error_kind"]) == ("lost", True, "lease_expired")
-        assert lost["duration_ms"] >= 7000
+        assert lost["duration_ms"] >= 6500
         assert (saved["outcome"], saved["status"], saved["number"]) == ("saved", 201, 2)
 
 
@@ -188,15 +188,12 @@ async def test_a_gateway_in_mid_post_beside_a_worker(scene_at: SceneAt):
 
 async def test_a_worker_in_mid_post_beside_a_gateway(scene_at: SceneAt):
     """The gateway goes on showing the rating as being sent, and the next worker saves it when the lease has ended."""
-    async with Specialist(answering(503)) as specialist, scene_at(specialist.origin) as scene:
-        gateway = await scene.serve("--no-worker")
+    held = Held()
+    async with Specialist(first(answering(503), held)) as specialist, scene_at(specialist.origin) as scene:
+        gateway, worker = await asyncio.gather(scene.serve("--no-worker"), scene.work())
         await gateway.workbench.record("t1")
         submission = new_id()
-        answered = await gateway.workbench.rate("t1", id=submission)
-        assert (answered.status, answered.json["state"]) == (202, "pending")
-
-        held = specialist.behave = Held()
-        worker = await scene.work()
+        assert (await gateway.workbench.rate("t1", id=submission, wait="respond-async")).status == 202
         await specialist.wait_for_posts(2)
         await worker.kill()
         held.let_go()

@@ -4,10 +4,9 @@ import asyncio
 
 import pytest
 
-from tests.support.gateway import new_id
 from tests.support.processes import Process
 from tests.support.scene import Scene, SceneAt
-from tests.support.specialist import Held, Specialist, acknowledge, answering
+from tests.support.specialist import Held, Specialist, acknowledge, answering, first
 
 pytestmark = pytest.mark.crash
 
@@ -31,41 +30,47 @@ async def test_within_the_grace(scene_at: SceneAt):
         assert len(specialist.posts) == 1
 
 
-@pytest.mark.parametrize("command", ["serve", "work"])
-async def test_past_the_grace(scene_at: SceneAt, command: str):
+async def test_a_gateway_past_the_grace(scene_at: SceneAt):
     """The claim is given back with what is known of the attempt, the process ends with 0, and the next one saves."""
-    async with Specialist(answering(503)) as specialist, scene_at(specialist.origin, grace=0.3) as scene:
-        held = Held()
-        process = await posting(scene, specialist, held, command)
-        process.terminate()
-        assert await process.ended() == 0
-        released = await scene.stored()
-        assert (released["state"], released["claim_token"], released["lease_until"]) == ("pending", None, None)
-        attempt = (await scene.attempts())[-1]
-        assert (attempt["outcome"], bool(attempt["ambiguous"])) == ("released", True)
+    held = Held()
+    async with Specialist(held) as specialist, scene_at(specialist.origin, grace=0.3) as scene:
+        gateway = await scene.serve()
+        await gateway.workbench.record("t1")
+        assert (await gateway.workbench.rate("t1", wait="respond-async")).status == 202
+        await specialist.wait_for_posts(1)
+        await given_back(scene, gateway)
 
         held.let_go()
         specialist.behave = acknowledge
         await scene.work()
-        await scene.reached("saved")
-        assert [a["outcome"] for a in await scene.attempts()][-2:] == ["released", "saved"]
-        assert {r.body for r in specialist.posts} == {released["payload"]}
+        stored = await scene.reached("saved")
+        assert [a["outcome"] for a in await scene.attempts()] == ["released", "saved"]
+        assert [r.body for r in specialist.posts] == [stored["payload"]] * 2
 
 
-async def posting(scene: Scene, specialist: Specialist, held: Held, command: str) -> Process:
-    """A process in the middle of a POST: a gateway in the first attempt, or a worker in the second."""
-    if command == "serve":
-        specialist.behave = held
-    gateway = await scene.serve("--no-worker")
-    await gateway.workbench.record("t1")
-    answered = await gateway.workbench.rate("t1", id=new_id(), wait="respond-async")
-    assert answered.status == 202
-    if command == "serve":
-        await specialist.wait_for_posts(1)
-        return gateway
-    await scene.reached("pending")
-    specialist.behave = held
-    worker = await scene.work()
-    await specialist.wait_for_posts(2)
-    await gateway.kill()
-    return worker
+async def test_a_worker_past_the_grace(scene_at: SceneAt):
+    """The same for a worker, whose attempt was not the first."""
+    held = Held()
+    async with Specialist(first(answering(503), held)) as specialist, scene_at(specialist.origin, grace=0.3) as scene:
+        gateway, worker = await asyncio.gather(scene.serve("--no-worker"), scene.work())
+        await gateway.workbench.record("t1")
+        assert (await gateway.workbench.rate("t1", wait="respond-async")).status == 202
+        await specialist.wait_for_posts(2)
+        await given_back(scene, worker)
+
+        held.let_go()
+        specialist.behave = acknowledge
+        await scene.work()
+        stored = await scene.reached("saved")
+        assert [a["outcome"] for a in await scene.attempts()] == ["retry", "released", "saved"]
+        assert [r.body for r in specialist.posts] == [stored["payload"]] * 3
+
+
+async def given_back(scene: Scene, process: Process) -> None:
+    """Stop the process: when it has ended, nobody waits for a lease."""
+    process.terminate()
+    assert await process.ended() == 0
+    released = await scene.stored()
+    assert (released["state"], released["claim_token"], released["lease_until"]) == ("pending", None, None)
+    attempt = (await scene.attempts())[-1]
+    assert (attempt["outcome"], bool(attempt["ambiguous"])) == ("released", True)

@@ -56,6 +56,16 @@ class Held:
         return await acknowledge(received)
 
 
+def first(once: Behaviour, then: Behaviour) -> Behaviour:
+    """One behaviour for the first post, another from the second on."""
+    behaviours = iter([once])
+
+    async def behave(received: Received) -> web.StreamResponse:
+        return await next(behaviours, then)(received)
+
+    return behave
+
+
 @dataclass
 class Specialist:
     """``behave`` answers posts, ``listing`` is what a GET shows. ``received`` holds what came in, in order."""
