@@ -64,7 +64,7 @@ async def test_tenant_and_writer_are_those_of_the_token(recording: Recording):
 
 
 async def test_a_task_runs_and_then_ends_once(recording: Recording):
-    """From running to a terminal value, with the time of the end; a repeat does not move that time."""
+    """From running to a terminal value, with the time of the end; no later word moves that time."""
     running = await recording.put("t1", status="running")
     assert (running.status, running.json["finishedAt"]) == (201, None)
     assert (await recording.put("t1", status="running")).status == 200
@@ -72,6 +72,9 @@ async def test_a_task_runs_and_then_ends_once(recording: Recording):
     assert (ended.status, ended.json["status"]) == (200, "failed")
     assert ended.json["finishedAt"] >= ended.json["createdAt"] == running.json["createdAt"]
     assert (await recording.put("t1", status="failed")).json == ended.json
+    await recording.gateway.change("UPDATE provenance SET created_at = 1000, finished_at = 2000")
+    later = await recording.put("t1", status="failed", runId="r1")
+    assert (later.json["runId"], later.json["finishedAt"]) == ("r1", "1970-01-01T00:00:02.000Z")
 
 
 @pytest.mark.parametrize("name", ["parentTaskId", "runId"])
@@ -114,7 +117,7 @@ async def test_a_record_holds_a_hundred_items_of_evidence(recording: Recording):
 
 
 async def test_the_version_of_the_registration_is_pinned_the_first_time(recording: Recording):
-    """A later version of the agent's registration does not touch what is recorded; new tasks pin the new one."""
+    """A later version of the registration does not touch what is recorded; new tasks pin what is in force, newest or not."""
     await recording.put("t1", status="running")
     relay = recording.gateway.relay
     approved = relay.registry.snapshot[AgentId("literature")].approved
@@ -130,6 +133,9 @@ async def test_the_version_of_the_registration_is_pinned_the_first_time(recordin
     await relay.registry.reload()
     assert (await recording.put("t1", status="completed")).json["registrationVersion"] == 1
     assert (await recording.put("t2")).json["registrationVersion"] == 2
+    await Agents(relay.db).approve(approved.agent, approved.version, "ops", "as it was")
+    await relay.registry.reload()
+    assert (await recording.put("t3")).json["registrationVersion"] == 1
 
 
 async def test_a_task_of_a_revoked_agent_is_recorded_all_the_same(recording: Recording):
