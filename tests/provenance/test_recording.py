@@ -117,7 +117,7 @@ async def test_a_record_holds_a_hundred_items_of_evidence(recording: Recording):
 
 
 async def test_the_version_of_the_registration_is_pinned_the_first_time(recording: Recording):
-    """A later version of the registration does not touch what is recorded; new tasks pin what is in force, newest or not."""
+    """A later version of the registration does not touch what is recorded; a new task pins what is in force then."""
     await recording.put("t1", status="running")
     relay = recording.gateway.relay
     approved = relay.registry.snapshot[AgentId("literature")].approved
