@@ -58,6 +58,9 @@ from relay.telemetry import Metrics, configure_logging
 
 log = structlog.get_logger(__name__)
 
+CLAIM_SECONDS = 5.0
+"""How long a process that ends waits for a claim that it has asked the database for."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relay:
@@ -230,11 +233,15 @@ async def running(relay: Relay, *, worker: bool) -> AsyncIterator[None]:
         parts = (relay.settlements, relay.acceptance, relay.courier, relay.asking, relay.feed, relay.counts)
         tasks = [group.create_task(part.run()) for part in parts]
         tasks.append(group.create_task(relay.keys.load()))
-        drainers = _drainers(relay, group) if worker else [group.create_task(_keep_registry_fresh(relay))]
+        drainers = _drainers(relay, group, worker=worker)
         await asyncio.sleep(0)  # let the courier open its task group before anything asks it to carry
         try:
             yield
         finally:
+            # A claim under way is waited for: cut off, its rows would wait out their lease as if they had been sent.
+            relay.worker.stop()
+            if worker:
+                await asyncio.wait(drainers[:1], timeout=CLAIM_SECONDS)
             for task in drainers:
                 task.cancel()
             await relay.courier.drain(relay.config.server.shutdown_grace_seconds)
@@ -242,7 +249,10 @@ async def running(relay: Relay, *, worker: bool) -> AsyncIterator[None]:
                 task.cancel()
 
 
-def _drainers(relay: Relay, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+def _drainers(relay: Relay, group: asyncio.TaskGroup, *, worker: bool) -> list[asyncio.Task[None]]:
+    """The worker first, then what only ever waits."""
+    if not worker:
+        return [group.create_task(_keep_registry_fresh(relay))]
     loops = [relay.worker.run()]
     if relay.db.dialect == "postgresql":
         loops.append(listen(relay.db.url, relay.worker.wake))

@@ -120,7 +120,6 @@ class World(RuleBasedStateMachine):
                 recorded_by="workbench",
                 agent=AgentId("literature"),
                 task=task,
-                version=self.relay.registry.snapshot[AgentId("literature")].pinned,
             )
             said = Task(conversation="c", answer="a", role="specialist", status="completed", ran_as="client")
             await Tasks(self.relay.db).record(where, said)

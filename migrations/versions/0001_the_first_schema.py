@@ -49,18 +49,16 @@ WAITING = "('pending', 'sending', 'held', 'needs_owner')"
 
 
 def is_erasure(same: str) -> str:
-    """SQL: this UPDATE is an erasure of a final submission and of nothing else. ``same`` is the NULL-safe equality."""
+    """SQL: this UPDATE is an erasure and nothing else. ``same`` is the NULL-safe equality."""
     kept = " AND ".join(f"NEW.{column} {same} OLD.{column}" for column in KEPT)
     gone = " AND ".join(f"NEW.{column} IS NULL" for column in ERASED)
-    return (
-        f"OLD.erased_at IS NULL AND NEW.erased_at IS NOT NULL AND {kept} AND {gone} AND NOT EXISTS "
-        f"(SELECT 1 FROM deliveries d WHERE d.submission = OLD.seq AND d.state IN {WAITING})"
-    )
+    return f"OLD.erased_at IS NULL AND NEW.erased_at IS NOT NULL AND {kept} AND {gone}"
 
 
 TRIGGERS: dict[str, list[str]] = {
     "sqlite": [
-        f"""CREATE TRIGGER submissions_immutable BEFORE UPDATE ON submissions WHEN NOT ({is_erasure("IS")})
+        f"""CREATE TRIGGER submissions_immutable BEFORE UPDATE ON submissions WHEN NOT ({is_erasure("IS")}
+                AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.submission = OLD.seq AND d.state IN {WAITING}))
             BEGIN SELECT RAISE(ABORT, 'submissions are immutable'); END""",
         """CREATE TRIGGER submissions_kept BEFORE DELETE ON submissions
             BEGIN SELECT RAISE(ABORT, 'submissions are immutable'); END""",
@@ -82,8 +80,14 @@ TRIGGERS: dict[str, list[str]] = {
         """CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
             BEGIN RAISE EXCEPTION '% is immutable', TG_TABLE_NAME USING ERRCODE = 'restrict_violation'; END $$""",
         f"""CREATE FUNCTION allow_only_erasure() RETURNS trigger LANGUAGE plpgsql AS $$
+            DECLARE waits boolean;
             BEGIN
-                IF {is_erasure("IS NOT DISTINCT FROM")} THEN RETURN NEW; END IF;
+                -- Named with its schema, so that no temporary table stands in for it; locked, so that a retry at the
+                -- same moment comes before or after.
+                EXECUTE format('SELECT COALESCE(bool_or(x.state IN {WAITING.replace("'", "''")}), false) FROM
+                    (SELECT d.state FROM %I.deliveries d WHERE d.submission = $1 FOR UPDATE) AS x', TG_TABLE_SCHEMA)
+                    INTO waits USING OLD.seq;
+                IF NOT waits AND {is_erasure("IS NOT DISTINCT FROM")} THEN RETURN NEW; END IF;
                 RAISE EXCEPTION 'submissions is immutable' USING ERRCODE = 'restrict_violation';
             END $$""",
         """CREATE TRIGGER submissions_immutable BEFORE UPDATE ON submissions

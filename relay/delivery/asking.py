@@ -50,18 +50,8 @@ class Asking:
 
     async def attempt_now(self, delivery: DeliveryId, agent: AgentId, cause: Cause, live_token: str | None) -> bool:
         """Start an attempt at a waiting delivery; False: something stands in the way, such as a floor or a breaker."""
-        if not self._courier.reserve(agent, 1):
+        if not self._courier.free([agent])[agent]:
             return False
-        try:
-            started = await self._attempt(delivery, agent, cause, live_token)
-        except BaseException:
-            self._courier.unreserve(agent, 1)
-            raise
-        if not started:
-            self._courier.unreserve(agent, 1)
-        return started
-
-    async def _attempt(self, delivery: DeliveryId, agent: AgentId, cause: Cause, live_token: str | None) -> bool:
         await self._registry.refresh()  # somebody waits for the answer: a stale view would turn them away
         known = self._registry.snapshot.get(agent)
         if known is None:
@@ -71,7 +61,7 @@ class Asking:
         claimed = await self._deliveries.claim_one(delivery, cause, known.revision, before, present=present)
         if claimed is None:
             return False
-        self._courier.carry([replace(claimed, live_token=live_token)], reserved=True)
+        self._courier.carry([replace(claimed, live_token=live_token)])
         return True
 
     def arrived(self, principal: Principal) -> None:

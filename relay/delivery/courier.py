@@ -1,7 +1,7 @@
 """Carries claimed deliveries: bounded in flight per agent, each settled whatever happens, given back at a shutdown."""
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
 
 import structlog
@@ -44,9 +44,11 @@ class Courier:
         self._most = in_flight_per_agent
         self._patience = lease_seconds - deadline_seconds - LEASE_MARGIN_SECONDS
         self._in_flight: Counter[AgentId] = Counter()
+        self._turns: defaultdict[AgentId, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(self._most))
         self._group: asyncio.TaskGroup | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._scopes: set[asyncio.Timeout] = set()
+        self._ended = False
         self._waiting: dict[DeliveryId, list[asyncio.Future[None]]] = {}
         self._on_done: list[Callable[[], None]] = []
 
@@ -60,17 +62,11 @@ class Courier:
         self._on_done.append(callback)
 
     def free(self, agents: Collection[AgentId]) -> dict[AgentId, int]:
-        """How many more deliveries may go out now, for each agent."""
-        return {agent: self._most - self._in_flight[agent] for agent in agents}
+        """How many more deliveries of each agent to claim now.
 
-    def reserve(self, agent: AgentId, most: int) -> int:
-        """Take up to ``most`` slots ahead of a claim; those not used are given back with `unreserve`."""
-        taken = min(most, self._most - self._in_flight[agent])
-        self._in_flight[agent] += taken
-        return taken
-
-    def unreserve(self, agent: AgentId, slots: int) -> None:
-        self._in_flight[agent] -= slots
+        Two claims at the same moment may take more between them; what is beyond the bound waits its turn in `carry`.
+        """
+        return {agent: max(0, self._most - self._in_flight[agent]) for agent in agents}
 
     def expect(self, delivery: DeliveryId) -> asyncio.Future[None]:
         """A future that is done once this process has settled an attempt at the delivery."""
@@ -86,11 +82,10 @@ class Courier:
         if not waiting:
             self._waiting.pop(delivery, None)
 
-    def carry(self, deliveries: Sequence[Claimed], *, reserved: bool = False) -> None:
-        """Start an attempt at each. ``reserved``: their slots were taken before."""
+    def carry(self, deliveries: Sequence[Claimed]) -> None:
+        """Start an attempt at each, no more at once for an agent than are allowed in flight."""
         for claimed in deliveries:
-            if not reserved:
-                self._in_flight[claimed.claim.agent] += 1
+            self._in_flight[claimed.claim.agent] += 1
             task = self._running_group().create_task(self._carry(claimed))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -105,6 +100,8 @@ class Courier:
         end = self._clock.monotonic() + grace_seconds
         while self._tasks and (left := end - self._clock.monotonic()) > 0:
             await asyncio.wait(self._tasks, timeout=left)
+        self._ended = True
+        self._settlements.hurry()
         for scope in self._scopes:
             scope.reschedule(asyncio.get_running_loop().time())
         if self._tasks:
@@ -113,7 +110,8 @@ class Courier:
     async def _carry(self, claimed: Claimed) -> None:
         claim = claimed.claim
         try:
-            outcome = await self._outcome(claimed)
+            async with self._turns[claim.agent]:
+                outcome = await self._outcome(claimed)
             settled = await self._settlements.settle(Settlement(claim, outcome))
         except Exception as error:  # noqa: BLE001 - the lease ends and the attempt is made again
             log.error("attempt_not_settled", submission=claimed.submission, agent=claim.agent, **outline(error))
@@ -132,7 +130,7 @@ class Courier:
 
     async def _outcome(self, claimed: Claimed) -> Outcome:
         registration = self._registration(claimed)
-        if registration is None or self._clock.monotonic() - claimed.claimed_at > self._patience:
+        if self._ended or registration is None or self._clock.monotonic() - claimed.claimed_at > self._patience:
             return Outcome(end="released")
         progress = Progress(self._clock.monotonic())
         scope = asyncio.timeout(None)

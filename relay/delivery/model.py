@@ -12,9 +12,6 @@ DeliveryId = NewType("DeliveryId", int)
 State = Literal["pending", "sending", "saved", "rejected", "conflict", "exhausted", "held", "needs_owner", "abandoned"]
 FINAL: frozenset[State] = frozenset({"saved", "rejected", "conflict", "exhausted", "abandoned"})
 
-Resting = Literal["pending", "held", "needs_owner"]
-"""Where a delivery waits: for its time, for an operator, or for its owner."""
-
 Cause = Literal["accept", "schedule", "repeat", "retry", "sign_in"]
 """Why an attempt is made. The first two advance the schedule; the others are the owner's, and do not."""
 
@@ -41,7 +38,6 @@ class Claim:
     agent: AgentId
     tenant: str
     pinned: Version
-    needs_presence: bool = False
 
     @property
     def advances(self) -> bool:

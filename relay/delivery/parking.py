@@ -1,5 +1,6 @@
 """Where a delivery waits: pending, held for an operator, or waiting for its owner."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 from sqlalchemy import text
@@ -23,19 +24,20 @@ FROM (
     LEFT JOIN agent_holds h ON h.agent = d.agent AND h.tenant = d.tenant
     WHERE d.agent = :agent AND d.state IN ('pending', 'held', 'needs_owner')
 ) AS w
-WHERE deliveries.id = w.delivery AND deliveries.state <> w.resting
+-- What has been claimed or settled since it was read is left alone: saved never leaves saved.
+WHERE deliveries.id = w.delivery AND deliveries.state = w.before AND w.before <> w.resting
 RETURNING deliveries.submission, deliveries.tenant, deliveries.owner, deliveries.state
 """
 
 WAITING_CLASSES = """
 SELECT DISTINCT o.kind, o.issuer, o.client, o.sealed_subject IS NOT NULL AS sealed, s.ran_as
 FROM deliveries d JOIN submissions s ON s.seq = d.submission JOIN owners o ON o.id = d.owner
-WHERE d.agent = :agent AND d.state IN ('pending', 'held', 'needs_owner')
+WHERE d.agent = :agent AND d.state IN ('pending', 'sending', 'held', 'needs_owner')
 """
 
 MARK_PRESENCE = """
 UPDATE deliveries SET needs_presence = :needs
-WHERE agent = :agent AND state IN ('pending', 'held', 'needs_owner') AND needs_presence <> :needs
+WHERE agent = :agent AND state IN ('pending', 'sending', 'held', 'needs_owner') AND needs_presence <> :needs
     AND EXISTS (SELECT 1 FROM submissions s JOIN owners o ON o.id = s.owner
         WHERE s.seq = deliveries.submission AND o.kind = :kind AND o.issuer = :issuer AND o.client = :client
             AND (o.sealed_subject IS NOT NULL) = :sealed AND s.ran_as = :ran_as)
@@ -43,6 +45,14 @@ WHERE agent = :agent AND state IN ('pending', 'held', 'needs_owner') AND needs_p
 
 TELL = """
 INSERT INTO events (tenant, owner, kind, ref, state, at) VALUES (:tenant, :owner, 'feedback', :ref, :state, :at)
+"""
+
+REPARK_AND_TELL = f"""
+WITH moved AS ({REPARK}),
+told AS (
+    INSERT INTO events (tenant, owner, kind, ref, state, at)
+    SELECT tenant, owner, 'feedback', submission, state, :at FROM moved)
+SELECT state, count(*) AS total FROM moved GROUP BY state
 """
 
 
@@ -61,12 +71,18 @@ async def repark(connection: AsyncConnection, agent: Agent, at: int) -> Moved:
     """
     if agent.approved is not None:
         await _mark_presence(connection, agent.approved)
-    rows = (await connection.execute(text(REPARK), {"agent": agent.id, "at": at})).all()
-    if rows:
-        told = [{"tenant": r.tenant, "owner": r.owner, "ref": r.submission, "state": r.state, "at": at} for r in rows]
-        await connection.execute(text(TELL), told)
-    freed = sum(1 for row in rows if row.state == "pending")
-    return Moved(len(rows) - freed, freed)
+    if connection.dialect.name == "postgresql":
+        # In one statement: the agent's row is locked meanwhile, and accepting waits for it.
+        rows = (await connection.execute(text(REPARK_AND_TELL), {"agent": agent.id, "at": at})).all()
+        counts = {row.state: int(row.total) for row in rows}
+    else:
+        moved = (await connection.execute(text(REPARK), {"agent": agent.id, "at": at})).all()
+        told = [{"tenant": r.tenant, "owner": r.owner, "ref": r.submission, "state": r.state, "at": at} for r in moved]
+        if told:
+            await connection.execute(text(TELL), told)
+        counts = Counter(row.state for row in moved)
+    freed = counts.get("pending", 0)
+    return Moved(sum(counts.values()) - freed, freed)
 
 
 async def _mark_presence(connection: AsyncConnection, approved: Registration) -> None:

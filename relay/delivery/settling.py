@@ -6,9 +6,9 @@ from typing import Any
 import structlog
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
-from registry.model import Agent, Snapshot, Version
+from registry.model import Snapshot
 from registry.registrations import Registrations
-from relay.delivery.model import Claim, Outcome, Resting, Settled, Settlement
+from relay.delivery.model import Claim, Outcome, Settled, Settlement
 from relay.delivery.schedule import Schedule
 from relay.delivery.store import OWNER_GAP_MS, Deliveries
 from relay.storage.group_commit import GroupCommit
@@ -33,11 +33,16 @@ class Settlements:
         self._registry = registry
         self._schedule = schedule
         self._patience = patience_seconds
+        self._hurried = False
         # Acknowledgements must never be turned away: no capacity.
         self._group: GroupCommit[Settlement, Settled | None] = GroupCommit(self._write, _keys, capacity=2**31)
 
     async def run(self) -> None:
         await self._group.run()
+
+    def hurry(self) -> None:
+        """Wait for an absent database no longer: the process is ending, and leases look after the rest."""
+        self._hurried = True
 
     async def settle(self, settlement: Settlement) -> Settled:
         """Write one outcome; returns after the commit. A database that is away is waited for, within patience: the
@@ -47,14 +52,15 @@ class Settlements:
             # Not for a cancellation, which is no Exception and which tenacity would swallow.
             retry=retry_if_exception(lambda e: isinstance(e, Exception) and not isinstance(e, StaleRegistryError)),
             wait=wait_random_exponential(0.05, max=2),
-            stop=stop_after_delay(self._patience),
+            stop=lambda state: self._hurried or stop_after_delay(self._patience)(state),
             reraise=True,
         ):
             with attempt:
-                return await self._settle(settlement)
+                return await self.settle_once(settlement)
         raise AssertionError("unreachable: the last error is raised again")
 
-    async def _settle(self, settlement: Settlement) -> Settled:
+    async def settle_once(self, settlement: Settlement) -> Settled:
+        """As `settle`, without waiting for a database that is away."""
         for _ in range(MOST_JUDGEMENTS):
             settled = await self._group.submit(settlement)
             if settled is not None:
@@ -72,26 +78,15 @@ def _keys(settlement: Settlement) -> Iterable[Hashable]:
     return (settlement.claim.delivery,)
 
 
-def resting(agent: Agent | None, tenant: str, pinned: Version, *, needs_presence: bool) -> Resting:
-    """Where a delivery waits as the registry stands."""
-    if agent is None or agent.is_held(tenant, pinned):
-        return "held"
-    return "needs_owner" if needs_presence else "pending"
-
-
 def _row(n: int, claim: Claim, outcome: Outcome, snapshot: Snapshot, schedule: Schedule) -> Mapping[str, Any]:
     agent = snapshot.get(claim.agent)
-    needs_presence = claim.needs_presence if outcome.needs_presence is None else outcome.needs_presence
-    place = resting(agent, claim.tenant, claim.pinned, needs_presence=needs_presence)
-    # What waits for its owner uses up no schedule.
-    may_end = outcome.end in {"retry", "lost"} and claim.advances and place != "needs_owner"
     return {
         "n": n,
         "delivery": claim.delivery,
         "token": claim.token,
         "agent": claim.agent,
         "revision": agent.revision if agent else -1,
-        "resting": place,
+        "held": agent is None or agent.is_held(claim.tenant, claim.pinned),
         "outcome": outcome.end,
         "number": claim.number,
         "cause": claim.cause,
@@ -102,7 +97,7 @@ def _row(n: int, claim: Claim, outcome: Outcome, snapshot: Snapshot, schedule: S
         "reason": outcome.reason,
         "ambiguous": outcome.ambiguous,
         "excerpt": outcome.excerpt,
-        "exhausted": may_end and schedule.is_used_up(claim.position),
+        "exhausted": outcome.end in {"retry", "lost"} and claim.advances and schedule.is_used_up(claim.position),
         "advances": claim.advances,
         "wait_ms": _wait_ms(claim, outcome, schedule),
         "floor_ms": outcome.retry_after_ms,

@@ -65,28 +65,32 @@ CLAIMED = """
 SELECT d.id, d.claim_token AS token, d.attempt_count AS number, d.claim_cause AS cause,
     d.schedule_position AS position, d.claimed_at - d.window_started_at AS window_ms, d.agent, d.tenant, d.owner,
     s.id AS submission, s.task, s.rating, s.comment, s.payload, s.sha256, s.ran_as, s.protocol,
-    s.registration_version AS pinned, s.trace_context, d.needs_presence
+    s.registration_version AS pinned, s.trace_context
 FROM {taken} AS d JOIN submissions s ON s.seq = d.submission
 """
 
 # Starts a new window for a delivery that had come to its end: the schedule and the grace for a 404 begin again.
 REOPEN = """
-UPDATE deliveries SET state = :resting, state_since = {now}, due_at = {now}, schedule_position = 0,
+UPDATE deliveries SET state = CASE WHEN :held THEN 'held' WHEN needs_presence THEN 'needs_owner' ELSE 'pending' END,
+    state_since = {now}, due_at = {now}, schedule_position = 0,
     window_started_at = {now}, version = version + 1
 WHERE id = :id AND state IN ('rejected', 'exhausted')
-    AND EXISTS (SELECT 1 FROM agents a WHERE a.id = deliveries.agent AND a.revision = :revision)
+    AND EXISTS (SELECT 1 FROM submissions s WHERE s.seq = deliveries.submission AND s.erased_at IS NULL)
+    AND EXISTS (SELECT 1 FROM agents a WHERE a.id = deliveries.agent AND a.revision = :revision {share})
 RETURNING submission, tenant, owner, state
 """
 
 WAITING_FOR = """
-SELECT id, agent FROM deliveries
-WHERE owner = :owner AND state = 'needs_owner' AND due_at <= {now} ORDER BY due_at, id LIMIT 100
+SELECT d.id, d.agent FROM deliveries d LEFT JOIN agent_breakers b ON b.agent = d.agent
+WHERE d.owner = :owner AND d.state = 'needs_owner' AND d.due_at <= {now}
+    AND b.open_until IS NULL AND COALESCE(b.paused_until, 0) <= {now}
+ORDER BY d.due_at, d.id LIMIT 100
 """
 
 EXPIRED = """
 SELECT d.id, d.agent, d.tenant, d.claim_token AS token, d.attempt_count AS number, d.claim_cause AS cause,
-    d.schedule_position AS position, s.registration_version AS pinned, d.needs_presence,
-    {now} - d.claimed_at AS age_ms
+    d.schedule_position AS position, s.registration_version AS pinned,
+    {least}({now} - d.claimed_at, 2147483647) AS age_ms
 FROM deliveries d JOIN submissions s ON s.seq = d.submission
 WHERE d.state = 'sending' AND d.lease_until <= {now} ORDER BY d.lease_until LIMIT 256
 """
@@ -97,7 +101,7 @@ OUTCOMES: dict[str, ColumnType] = {
     "token": "text",
     "agent": "text",
     "revision": "bigint",
-    "resting": "text",
+    "held": "boolean",
     "outcome": "text",
     "number": "int",
     "cause": "text",
@@ -128,8 +132,11 @@ CHANGE = """
 UPDATE deliveries SET
     state = CASE
         WHEN o.outcome IN ('saved', 'rejected', 'conflict') THEN o.outcome
-        WHEN o.exhausted THEN 'exhausted'
-        ELSE o.resting END,
+        -- What waits for its owner uses up no schedule.
+        WHEN o.exhausted AND NOT COALESCE(o.needs_presence, deliveries.needs_presence) THEN 'exhausted'
+        WHEN o.held THEN 'held'
+        WHEN COALESCE(o.needs_presence, deliveries.needs_presence) THEN 'needs_owner'
+        ELSE 'pending' END,
     state_since = {now},
     due_at = CASE
         WHEN o.outcome NOT IN ('retry', 'lost') THEN deliveries.due_at
@@ -165,7 +172,8 @@ SELECT c.tenant, c.owner, 'feedback', c.submission, c.state, {now} FROM {changed
 """
 
 # One row an agent. A success closes the breaker; too large a share of failures within the window opens it, and so does
-# a failure while it half-opens. Attempts that were lost or given back say nothing of the agent.
+# a failure while it half-opens. Attempts that were lost, given back, or
+# never got past the authorization server say nothing of the agent.
 BREAKERS = """
 INSERT INTO agent_breakers (agent, window_started_at, attempts, failures, open_until, paused_until)
 SELECT agent, {now}, total, failed,
@@ -173,7 +181,7 @@ SELECT agent, {now}, total, failed,
     CASE WHEN pause_ms > 0 THEN {now} + pause_ms END
 FROM (
     SELECT agent, count(*) AS total, sum(CASE WHEN unhealthy THEN 1 ELSE 0 END) AS failed, max(pause_ms) AS pause_ms
-    FROM {accepted} AS o WHERE phase IS NOT NULL AND outcome NOT IN ('lost', 'released')
+    FROM {accepted} AS o WHERE phase IS NOT NULL AND phase <> 'authorize' AND outcome NOT IN ('lost', 'released')
     GROUP BY agent ORDER BY agent
 ) AS o WHERE true
 ON CONFLICT (agent) DO UPDATE SET

@@ -128,13 +128,16 @@ class Deliveries:
             rows = await connection.execute(text(self._statements.waiting_for), {"owner": owner})
             return [(DeliveryId(row.id), AgentId(row.agent)) for row in rows]
 
-    async def reopen(self, delivery: DeliveryId, resting: State, revision: int) -> bool:
+    async def reopen(self, delivery: DeliveryId, revision: int, *, held: bool) -> bool:
         """Start a new window for a rejected or exhausted delivery. False: it is in another state, or the registry has
         changed since ``revision``.
         """
         async with self._db.write() as connection:
+            if self._db.dialect == "postgresql":
+                # So that the statement sees whether the submission was erased a moment ago.
+                await connection.execute(text("SELECT 1 FROM deliveries WHERE id = :id FOR UPDATE"), {"id": delivery})
             found = await connection.execute(
-                text(self._statements.reopen), {"id": delivery, "resting": resting, "revision": revision}
+                text(self._statements.reopen), {"id": delivery, "held": held, "revision": revision}
             )
             rows = [dict(row) for row in found.mappings()]
             if rows:
@@ -195,8 +198,10 @@ class _Statements:
     def __init__(self, db: Database) -> None:
         self._db = db
         greatest = "GREATEST" if db.dialect == "postgresql" else "max"
-        self.reopen = self._fill(statements.REOPEN)
-        self.expired = self._fill(statements.EXPIRED)
+        share = "FOR SHARE OF a" if db.dialect == "postgresql" else ""
+        self.reopen = self._fill(statements.REOPEN, share=share)
+        least = "LEAST" if db.dialect == "postgresql" else "min"
+        self.expired = self._fill(statements.EXPIRED, least=least)
         self.waiting_for = self._fill(statements.WAITING_FOR)
         self.take_one = self._fill(statements.TAKE_ONE)
         claimed = "(SELECT * FROM deliveries WHERE state = 'sending' AND claim_token = :token)"
@@ -272,7 +277,6 @@ def _claim(row: RowMapping) -> Claim:
         agent=row["agent"],
         tenant=row["tenant"],
         pinned=row["pinned"],
-        needs_presence=bool(row["needs_presence"]),
     )
 
 

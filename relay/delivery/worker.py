@@ -11,7 +11,8 @@ from tenacity import RetryCallState, Retrying, wait_random_exponential
 from registry.registrations import Registrations
 from relay.clock import Clock
 from relay.delivery.courier import Courier
-from relay.delivery.settling import Settlements
+from relay.delivery.model import Settlement
+from relay.delivery.settling import Settlements, StaleRegistryError
 from relay.delivery.store import Deliveries
 from relay.redaction import outline
 
@@ -71,14 +72,22 @@ class Worker:
         """One round: refresh the registry, bury lost claims, claim what is due. How many were claimed."""
         await self._registry.refresh()
         for lost in await self._deliveries.expired():
-            settled = await self._settlements.settle(lost)
-            if settled.state is not None:
-                log.warning("claim_lost", agent=lost.claim.agent, number=lost.claim.number, state=settled.state)
+            await self._bury(lost)
         snapshot = self._registry.snapshot
         before = self._clock.monotonic()
         claimed = await self._deliveries.claim_due(self._courier.free(snapshot.keys()), snapshot, before)
         self._courier.carry(claimed)
         return len(claimed)
+
+    async def _bury(self, lost: Settlement) -> None:
+        """One that cannot be written must not keep the others from being claimed."""
+        try:
+            settled = await self._settlements.settle_once(lost)
+        except (DBAPIError, PoolTimeoutError, StaleRegistryError) as error:
+            log.warning("claim_not_buried", agent=lost.claim.agent, **outline(error))
+            return
+        if settled.state is not None:
+            log.warning("claim_lost", agent=lost.claim.agent, number=lost.claim.number, state=settled.state)
 
 
 def _pause(failures: int) -> float:

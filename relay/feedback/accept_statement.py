@@ -99,7 +99,7 @@ INSERT INTO submissions (owner, tenant, client, id, agent, task, ran_as, registr
     comment, payload, sha256, trace_context, created_at)
 SELECT r.owner, r.tenant, r.client, r.id, r.target, r.task, r.ran_as, r.registration_version, r.protocol, r.rating,
     r.comment, {bytes}, r.sha256, r.trace, {now}
-FROM {ready} AS r WHERE true ORDER BY r.n
+FROM {ready} AS r WHERE true ORDER BY r.owner, r.id
 ON CONFLICT DO NOTHING RETURNING seq, owner, id
 """
 

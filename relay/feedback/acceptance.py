@@ -92,29 +92,16 @@ class Acceptance:
     async def _write(self, batch: Sequence[Offered]) -> Sequence[Facts]:
         snapshot = self._registry.snapshot
         classes = {c: n for n, c in enumerate(dict.fromkeys(o.owner_class for o in batch))}
-        reserved = {agent: self._courier.reserve(agent, len(batch)) for agent in snapshot}
         before = self._clock.monotonic()
         parameters = {
             "offers": dumps(_row(n, o, classes) for n, o in enumerate(batch)),
             "capabilities": dumps(_capabilities(snapshot, classes)),
-            "slots": dumps({"agent": agent, "free": free} for agent, free in reserved.items()),
+            "slots": dumps({"agent": a, "free": free} for a, free in self._courier.free(snapshot).items()),
             **self._timing,
         }
-        try:
-            rows = await self._run(parameters)
-        except BaseException:
-            self._unreserve(reserved)
-            raise
-        claimed = [_claimed(batch[row["n"]], row, before) for row in rows if row["state"] == "sending"]
-        for delivery in claimed:
-            reserved[delivery.claim.agent] -= 1
-        self._unreserve(reserved)
-        self._courier.carry(claimed, reserved=True)
+        rows = await self._run(parameters)
+        self._courier.carry([_claimed(batch[row["n"]], row, before) for row in rows if row["state"] == "sending"])
         return [_facts(row) for row in rows]
-
-    def _unreserve(self, reserved: Mapping[Any, int]) -> None:
-        for agent, slots in reserved.items():
-            self._courier.unreserve(agent, slots)
 
     async def _run(self, parameters: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
         if self._db.dialect == "postgresql":
@@ -246,7 +233,6 @@ def _claimed(offered: Offered, row: Mapping[str, Any], claimed_at: float) -> Cla
             agent=row["target"],
             tenant=offered.tenant,
             pinned=row["registration_version"],
-            needs_presence=bool(row["needs_presence"]),
         ),
         window_ms=0,
         claimed_at=claimed_at,

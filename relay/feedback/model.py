@@ -40,7 +40,6 @@ class Submission:
     tenant: str
     pinned: Version
     delivery: DeliveryId
-    needs_presence: bool
     id: str
     agent: AgentId
     task: str

@@ -1,12 +1,14 @@
 """``/api/feedback`` and the targets of answers and conversations."""
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 from aiohttp import web
 
 from relay.clock import Clock
+from relay.errors import Refusal
 from relay.feedback import contract
 from relay.feedback.feed import Feed, Position
 from relay.feedback.refusals import refuse
@@ -22,7 +24,7 @@ from relay.http.identifiers import path_identifier
 from relay.http.limits import MAX_BODY_BYTES
 from relay.http.observation import TRACE
 from relay.http.operations import described
-from relay.http.parameters import NoParameters, Page, read_query, segment
+from relay.http.parameters import NoParameters, Page, invalid_parameter, read_query, segment
 from relay.http.preferences import Preference, read_preference
 from relay.identity.authentication import authorize, authorize_any
 from relay.identity.model import Owner, Principal
@@ -102,7 +104,7 @@ async def events(request: web.Request) -> web.StreamResponse:
     read_query(request, NoParameters)
     owner = await _owner(request, principal)
     scope = scope_of(owner.key if owner else "", "events")
-    position = await _resume_at(request, scope)
+    position = await _resume_at(request, scope, scope_of("", "events"))
     seconds = principal.expires_at - request.app[CLOCK].unix()
     async with EventStream(request, seconds=seconds) as stream:
         await stream.send_id(request.app[CURSORS].issue(scope, [position.xid, position.seq]))
@@ -114,12 +116,16 @@ async def events(request: web.Request) -> web.StreamResponse:
     return stream.response
 
 
-async def _resume_at(request: web.Request, scope: str) -> Position:
+async def _resume_at(request: web.Request, *scopes: str) -> Position:
+    """A position of this owner, or one from before anything was stored of them: both name no other owner."""
     last = request.headers.get("Last-Event-ID")
     if not last:
         return await request.app[FEED].tail()
-    xid, seq = request.app[CURSORS].read(scope, last)
-    return Position(str(xid), int(seq))
+    for scope in scopes:
+        with suppress(Refusal):
+            xid, seq = request.app[CURSORS].read(scope, last)
+            return Position(str(xid), int(seq))
+    raise invalid_parameter("Last-Event-ID", "it was not issued to this owner; connect again without it")
 
 
 async def _send_changes(

@@ -14,7 +14,7 @@ from relay.storage.engine import Database
 
 COLUMNS = """
     s.seq, s.tenant, s.registration_version, s.id, s.agent, s.task, s.ran_as, s.rating, s.comment, s.created_at,
-    s.erased_at, d.id AS delivery, d.needs_presence,
+    s.erased_at, d.id AS delivery,
     d.state, d.due_at, d.saved_at, d.evidence, d.evidence_at, d.resolution,
     a.number AS attempt_number, a.cause AS attempt_cause, a.started_at AS attempt_at, a.outcome AS attempt_outcome,
     a.error_kind AS attempt_reason, a.status AS attempt_status, a.ambiguous AS attempt_ambiguous
@@ -165,7 +165,6 @@ def _submission(row: RowMapping) -> Submission:
         tenant=row["tenant"],
         pinned=row["registration_version"],
         delivery=row["delivery"],
-        needs_presence=bool(row["needs_presence"]),
         id=row["id"],
         agent=row["agent"],
         task=row["task"],

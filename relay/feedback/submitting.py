@@ -4,12 +4,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import Literal
 
-from registry.model import Agent
 from registry.registrations import Registrations
 from relay.delivery.asking import Asking
 from relay.delivery.courier import Courier
-from relay.delivery.model import FINAL, Cause, Resting
-from relay.delivery.settling import resting
+from relay.delivery.model import FINAL, Cause
 from relay.delivery.store import Deliveries
 from relay.errors import Refusal
 from relay.feedback.acceptance import Acceptance, Offered
@@ -140,7 +138,7 @@ class Submitting:
         for _ in range(MOST_LOOKS):
             agent = self._registry.snapshot.get(stored.agent)
             if agent is not None and await self._deliveries.reopen(
-                stored.delivery, self._place(agent, stored), agent.revision
+                stored.delivery, agent.revision, held=agent.is_held(stored.tenant, stored.pinned)
             ):
                 return
             await self._registry.reload()
@@ -148,17 +146,17 @@ class Submitting:
                 return  # somebody else was first
         raise RuntimeError("the registration keeps changing")
 
-    def _place(self, agent: Agent, stored: Submission) -> Resting:
-        return resting(agent, stored.tenant, stored.pinned, needs_presence=stored.needs_presence)
-
     async def _try_now(self, principal: Principal, stored: Submission, cause: Cause, wait: float) -> Answered:
         """An attempt at once, unless something stands in the way; an attempt under way is waited for."""
         if stored.state in FINAL:
             return _answered(stored, final_status=200)
         if stored.state in {"pending", "sending", "needs_owner"}:
             expected = self._courier.expect(stored.delivery)
-            under_way = stored.state == "sending" or await self._start(principal, stored, cause)
-            await self._wait(expected, wait if under_way else 0)
+            try:
+                under_way = stored.state == "sending" or await self._start(principal, stored, cause)
+                await self._wait(expected, wait if under_way else 0)
+            finally:
+                expected.cancel()
             stored = await self._submissions.get(stored.seq)
         return _answered(stored, final_status=202)
 

@@ -46,7 +46,6 @@ class Recorder:
             recorded_by=principal.client,
             agent=agent.id,
             task=task_id,
-            version=agent.pinned,
         )
         try:
             return await self._tasks.record(where, body.task(ran_as))

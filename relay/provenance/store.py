@@ -18,7 +18,9 @@ FROM provenance WHERE owner = :owner AND agent = :agent AND task = :task
 INSERT = """
 INSERT INTO provenance (owner, tenant, recorded_by, agent, registration_version, task, conversation, answer, role,
     ran_as, status, parent, run, created_at, finished_at)
-VALUES (:owner, :tenant, :recorded_by, :agent, :version, :task, :conversation, :answer, :role, :ran_as, :status,
+VALUES (:owner, :tenant, :recorded_by, :agent, (
+    SELECT COALESCE(a.approved_version, (SELECT max(r.version) FROM registrations r WHERE r.agent = a.id))
+    FROM agents a WHERE a.id = :agent), :task, :conversation, :answer, :role, :ran_as, :status,
     :parent, :run, {now}, CASE WHEN :status = 'running' THEN NULL ELSE {now} END)
 ON CONFLICT DO NOTHING RETURNING seq
 """
@@ -34,14 +36,13 @@ ADD_EVIDENCE = "INSERT INTO provenance_evidence (provenance, kind, id) VALUES (:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """Where a record belongs and who wrote it; ``version`` of the agent's registration is pinned the first time."""
+    """Where a record belongs and who wrote it."""
 
     owner: OwnerId
     tenant: str
     recorded_by: str
     agent: AgentId
     task: str
-    version: Version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +98,6 @@ class Tasks:
                 "tenant": where.tenant,
                 "recorded_by": where.recorded_by,
                 "agent": where.agent,
-                "version": where.version,
                 "task": where.task,
                 "conversation": said.conversation,
                 "answer": said.answer,

@@ -1,5 +1,7 @@
 """The outbox in the database: claims, fencing, settles, leases, holds and breakers, on both engines."""
 
+import asyncio
+
 import pytest
 from sqlalchemy import text
 
@@ -8,6 +10,17 @@ from relay.delivery.model import Outcome, Settlement
 from tests.delivery.conftest import LEASE, TENANT, Outbox, declaration
 
 LITERATURE = AgentId("literature")
+
+BACKLOG = """
+WITH s AS (
+    INSERT INTO submissions (owner, tenant, client, id, agent, task, ran_as, registration_version, protocol, rating,
+        payload, sha256, created_at)
+    SELECT 1, 'acme', 'workbench', 's' || n, 'literature', 't' || n, 'client', 1, 'roblox-v1', 'up', 'x', 'ab', 1
+    FROM generate_series(1, 6000) AS n RETURNING seq)
+INSERT INTO deliveries (kind, submission, agent, tenant, owner, needs_presence, state, state_since, due_at, not_before,
+    schedule_position, attempt_count, window_started_at, evidence, version)
+SELECT 'feedback', seq, 'literature', 'acme', 1, false, 'pending', 1, 10000 - seq, 0, 0, 0, 1, 'unchecked', 1 FROM s
+"""
 
 
 async def test_a_claim_takes_what_is_due_and_advances_the_schedule(outbox: Outbox):
@@ -269,10 +282,10 @@ async def test_a_new_window_starts_only_from_a_refusal_or_an_exhausted_schedule(
     revision = outbox.registry.snapshot[LITERATURE].revision
     for state in ("pending", "sending", "saved", "conflict", "abandoned", "held"):
         await outbox.change("UPDATE deliveries SET state = :state", state=state)
-        assert not await outbox.deliveries.reopen(delivery, "pending", revision)
+        assert not await outbox.deliveries.reopen(delivery, revision, held=False)
     await outbox.change("UPDATE deliveries SET state = 'exhausted', schedule_position = 3, window_started_at = 1")
-    assert not await outbox.deliveries.reopen(delivery, "pending", revision - 1)
-    assert await outbox.deliveries.reopen(delivery, "pending", revision)
+    assert not await outbox.deliveries.reopen(delivery, revision - 1, held=False)
+    assert await outbox.deliveries.reopen(delivery, revision, held=False)
     row = await outbox.row(delivery)
     assert (row["state"], row["schedule_position"]) == ("pending", 0)
     assert row["window_started_at"] > 1
@@ -288,3 +301,60 @@ async def test_the_session_time_zone_does_not_matter(outbox: Outbox):
     await outbox.place(due_ms=-1)
     await outbox.place(due_ms=60_000)
     assert len(await outbox.claim()) == 1
+
+
+async def test_a_hold_never_takes_back_what_was_settled_meanwhile(outbox: Outbox):
+    """A backlog, a hold, and a worker that goes on while it is written: saved stays saved, sending stays sending."""
+    if outbox.db.dialect == "sqlite":
+        pytest.skip("SQLite has one writer: nothing happens meanwhile")
+    async with outbox.db.write() as connection:
+        await connection.execute(outbox.db.sql(BACKLOG))
+    acknowledged: list[int] = []
+    in_flight: list[int] = []
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        while not ended.is_set():
+            for number, claimed in enumerate(await outbox.claim(literature=8)):
+                if number % 2:
+                    await outbox.settle(claimed, "saved", status=201)
+                    acknowledged.append(claimed.claim.delivery)
+                else:
+                    in_flight.append(claimed.claim.delivery)
+            begun.set()
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(work())
+        await begun.wait()
+        assert (await outbox.agents.hold(TENANT, LITERATURE, "ops", "they are moving")).parked > 0
+        ended.set()
+    states = {row["id"]: row["state"] for row in await outbox.rows("SELECT id, state FROM deliveries")}
+    assert {states[delivery] for delivery in acknowledged} == {"saved"}
+    assert {states[delivery] for delivery in in_flight} == {"sending"}
+
+
+async def test_one_lease_left_over_for_ever_stops_nobody(outbox: Outbox):
+    """A claim from months ago is buried like any other, and others are claimed all the same."""
+    old = await outbox.place()
+    await outbox.claim()
+    await outbox.change("UPDATE deliveries SET lease_until = 1, claimed_at = 1 WHERE id = :id", id=old)
+    (lost,) = await outbox.deliveries.expired()
+    assert lost.outcome.duration_ms == 2**31 - 1
+    await outbox.settlements._write([lost])
+    assert (await outbox.row(old))["state"] == "pending"
+
+
+async def test_a_failing_authorization_server_says_nothing_of_the_agent(outbox: Outbox):
+    """An attempt that never got as far as the agent neither opens nor closes its breaker."""
+    for _ in range(6):
+        await outbox.place()
+    *some, last = await outbox.claim()
+    for claimed in some:
+        await outbox.settle(claimed, "retry", reason="token_endpoint_unreachable", phase="authorize")
+    assert await outbox.rows("SELECT * FROM agent_breakers") == []
+    await outbox.change(
+        "INSERT INTO agent_breakers (agent, window_started_at, attempts, failures, open_until)"
+        " VALUES ('literature', 1, 9, 9, {now} + 60000)"
+    )
+    await outbox.settle(last, "retry", reason="token_endpoint_unreachable", phase="authorize")
+    assert (await outbox.rows("SELECT open_until FROM agent_breakers"))[0]["open_until"] is not None

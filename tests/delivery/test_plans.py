@@ -5,6 +5,7 @@ that are none of its business, for its own parameters and for any; on SQLite as 
 which nothing collects there.
 """
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -250,6 +251,10 @@ async def test_sqlite_reads_no_large_table_as_a_whole(tmp_path: Path, sqlite_dat
         db = relay.relay.db
         with noting(db) as noted:
             await the_main_path(relay, specialists["literature"])
+            # An owner's repeat may have been quicker than the worker: one more, which nobody asks for.
+            await relay.change("UPDATE deliveries SET state = 'pending', due_at = 0, saved_at = NULL WHERE id = 1")
+            while await relay.rows("SELECT 1 FROM deliveries WHERE id = 1 AND state <> 'saved'"):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
         assert len(noted.statements) > 20
         plans: dict[str, list[str]] = {}
         async with db.read() as connection:

@@ -56,7 +56,7 @@ async def test_no_worker_claims_what_waits_for_its_owner(outbox: Outbox):
     assert await claim(outbox, delivery, present=False) is None
     claimed = await claim(outbox, delivery, present=True)
     assert claimed is not None
-    assert (claimed.claim.cause, claimed.claim.needs_presence) == ("sign_in", True)
+    assert claimed.claim.cause == "sign_in"
 
 
 async def test_a_failed_attempt_waits_for_the_owner_again_and_burns_nothing(outbox: Outbox):
