@@ -302,3 +302,50 @@ async def test_an_excerpt_holds_no_secret(relay: Gateway, literature: Specialist
     assert "sk-abcdef" not in excerpt
     assert "[redacted]" in excerpt
     assert len(excerpt) <= 600
+
+
+async def test_a_401_gets_one_fresh_token_within_the_attempt(relay: Gateway, literature: Specialist):
+    """The first answer is 401, the second is not asked of the schedule: one attempt, two requests, the same bytes."""
+
+    async def once(_received: Received) -> web.StreamResponse:
+        literature.behave = acknowledge
+        return web.json_response({}, status=401)
+
+    literature.behave = once
+    await relay.record("t1")
+    answered = await relay.rate("t1")
+    assert (answered.status, answered.json["lastAttempt"]["number"]) == (201, 1)
+    assert len(literature.posts) == 2
+    assert len({r.body for r in literature.posts}) == 1
+
+
+async def test_a_401_that_stays_is_left_to_the_schedule(relay: Gateway, literature: Specialist):
+    """Two requests, no more, and the reason is there to read."""
+    literature.behave = answering(401, {})
+    await relay.record("t1")
+    answered = await relay.rate("t1")
+    assert (answered.json["state"], answered.json["lastAttempt"]["reason"]) == ("pending", "unauthorized")
+    assert len(literature.posts) == 2
+
+
+async def test_a_credential_that_cannot_be_had_parks_the_delivery(
+    relay: Gateway, literature: Specialist, tmp_path: Path
+):
+    """Nothing is sent and nothing lost: the reason stands in the last attempt, and later the same rating is saved."""
+    secret = tmp_path / "bearer"
+    kept = secret.read_text()
+    secret.unlink()
+    await relay.record("t1")
+    submission = new_id()
+    answered = await relay.rate("t1", id=submission)
+    attempt = answered.json["lastAttempt"]
+    assert (answered.json["state"], attempt["reason"], attempt["ambiguous"]) == (
+        "pending",
+        "token_file_unreadable",
+        False,
+    )
+    assert literature.posts == []
+    secret.write_text(kept)
+    secret.chmod(0o600)
+    await relay.change("UPDATE deliveries SET due_at = 0, owner_attempt_at = 0")
+    await relay.until(submission, "saved")
