@@ -122,7 +122,7 @@ class Attempts:
                 purpose=Purpose(claimed.submission, claimed.task, claimed.sha256),
                 deadline=self._left(until),
                 fresh=fresh,
-                subject_token=None,
+                subject_token=claimed.live_token,
                 owner=claimed.owner,
             )
         except CredentialFailure as failure:
