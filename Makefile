@@ -24,7 +24,7 @@ demo: $(VENV)/demo.stamp  ## the main job for real, on SQLite; ARGS=--once to en
 	$(BIN)/relay demo $(ARGS)
 
 test: $(VENV)/dev.stamp  ## every test, on SQLite and on a real PostgreSQL
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 lint: $(VENV)/dev.stamp  ## style and layers
 	$(BIN)/ruff check .
