@@ -73,20 +73,15 @@ class Prover:
         claims = {
             "jti": secrets.token_urlsafe(16),
             "htm": method,
-            "htu": url.partition("?")[0].partition("#")[0],
+            "htu": url.partition("?")[0],
             "iat": int(self._now()),
         }
         if nonce is not None:
             claims["nonce"] = nonce
         if access_token is not None:
             claims["ath"] = _digest(access_token)
-        public = {name: value for name, value in self.key.key.as_dict(private=False).items() if name in _JWK_MEMBERS}
-        header = {"typ": "dpop+jwt", "alg": self.key.algorithm, "jwk": public}
+        header = {"typ": "dpop+jwt", "alg": self.key.algorithm, "jwk": self.key.key.as_dict(private=False)}
         return jwt.encode(header, claims, self.key.key, algorithms=[self.key.algorithm])
-
-
-_JWK_MEMBERS = frozenset({"kty", "crv", "x", "y"})
-"""Of an EC key what makes it this key (RFC 7638 section 3.2), and nothing that says how we keep it."""
 
 
 def asks_for_nonce(answer: Exchange) -> bool:

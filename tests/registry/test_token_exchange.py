@@ -273,6 +273,7 @@ class TestKeeping:
         values = {owner: await value(authorizations, exchange, live, owner) for owner in (1, 2)}
         await value(authorizations, exchange, live, 1)
         values[3] = await value(authorizations, exchange, live, 3)
+        await value(authorizations, exchange, live, 3)
 
         assert len(authorizations._owners) == 2
         assert await value(authorizations, exchange, live, 1) == values[1]
