@@ -183,7 +183,6 @@ class TestSubjectTokens:
             {"header": {"alg": "none"}},
             {"signed_by": ECKey.generate_key("P-256")},
         ],
-        ids=lambda change: str(change)[:60],
     )
     async def test_refused(self, client: Client, forge: Forge, change: dict[str, Any]) -> None:
         """Another audience, client, issuer or key, nobody who may act, an end that has come: none is exchanged."""

@@ -76,7 +76,6 @@ def test_every_kind_of_key() -> None:
         PUBLIC_RSA | {"kid": "x", "e": "AQ"},
         PUBLIC_RSA | {"kid": "x", "n": 7},
     ],
-    ids=lambda odd: json.dumps(odd)[:60],
 )
 def test_an_odd_key_is_left_out(odd: object) -> None:
     """Malformed, symmetric, for encryption, too short, too long or unknown: only this key is ignored."""
