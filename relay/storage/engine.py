@@ -5,7 +5,7 @@ silently when two of them read and then write.
 """
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -126,3 +126,10 @@ def _configure_sqlite(engine: AsyncEngine, begin: str) -> None:
     @event.listens_for(engine.sync_engine, "begin")
     def start(connection: Any) -> None:  # noqa: ANN401
         connection.exec_driver_sql(begin)
+
+    @event.listens_for(engine.sync_engine, "invalidate")
+    def let_go(connection: Any, _record: object, _error: BaseException | None) -> None:  # noqa: ANN401
+        # Who is cancelled in a statement leaves it open. SQLite then only pretends to close the connection: it keeps
+        # the transaction, and with it everybody's right to write, until the statement is collected as garbage.
+        with suppress(Exception):  # the connection may be gone already
+            connection.rollback()

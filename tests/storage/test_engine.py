@@ -1,7 +1,9 @@
 """Connections: no update is lost, readers see what is committed, and no message tells a parameter."""
 
 import asyncio
-from contextlib import AsyncExitStack
+import sqlite3
+import threading
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +174,33 @@ async def test_a_lock_is_passed_by_one_at_a_time(database: Database):
 
     await asyncio.gather(*(read_then_write() for _ in range(20)))
     assert await value(database) == 20
+
+
+async def test_who_is_cancelled_while_writing_leaves_no_lock(sqlite_database_url: str):
+    """A transaction that is cut off in a statement is over at once: another process may write, and so may this one."""
+    db = Database.open(sqlite_database_url)
+    writing, go_on = threading.Event(), threading.Event()
+
+    def pause() -> int:
+        writing.set()
+        go_on.wait()
+        return 1
+
+    async def write_slowly() -> None:
+        async with db.write() as connection:
+            driver = (await connection.get_raw_connection()).driver_connection
+            assert driver is not None
+            await driver.create_function("pause", 0, pause)
+            await connection.execute(text(COUNTER.replace("0)", "pause()) RETURNING count")))
+
+    async with asyncio.TaskGroup() as group:
+        cut_off = group.create_task(write_slowly())
+        await asyncio.to_thread(writing.wait)
+        cut_off.cancel()
+        go_on.set()
+    with closing(sqlite3.connect(db.url.database or "", timeout=0, isolation_level=None)) as elsewhere:
+        elsewhere.execute("BEGIN IMMEDIATE")
+        elsewhere.execute("ROLLBACK")
+    await run(db, COUNTER)
+    assert await value(db) == 0
+    await db.close()
