@@ -217,9 +217,7 @@ class World(RuleBasedStateMachine):
         submission = data.draw(st.sampled_from(sorted(self.stored)))
 
         async def press() -> Any:
-            owner = await self.relay.owners.find(self.principal.owner)
-            assert owner is not None
-            return await self.submitting.retry(owner.id, submission, wait=0 if self.actor.mode == "hold" else 5)
+            return await self.submitting.retry(self.principal, submission, wait=0 if self.actor.mode == "hold" else 5)
 
         answered = self.runner.run(press())
         assert answered.submission.id == submission
