@@ -38,7 +38,7 @@ format: $(VENV)/dev.stamp  ## let ruff put things in order
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-check: lint types test  ## everything that CI checks but the demo
+check: lint types test  ## style, layers, types and tests; CI also tries the wheel and the demo
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

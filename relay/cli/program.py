@@ -146,9 +146,7 @@ def openapi() -> None:
 
 
 @program.command()
-@click.option(
-    "--once", is_flag=True, help="End when the last rating is saved, within 30 s; otherwise stay up for curl."
-)
+@click.option("--once", is_flag=True, help="End when the last rating is saved; otherwise stay up for curl.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON first: addresses, tokens, tasks.")
 def demo(*, once: bool, as_json: bool) -> None:
     """Show the whole path on this machine.

@@ -231,7 +231,8 @@ async def _wait_for_the_owner(stage: Stage, narrator: Narrator, visitor: Visitor
     seen = _require(await visitor.call("GET", url, who="alice"), 200)
     await _until_saved(stage, rating["id"])
     shown = _require(await stage.call("GET", url, token=stage.tokens["alice"]), 200)
-    narrator.say(f"Her request set it off. Last attempt: {shown['lastAttempt']}")
+    attempt = shown["lastAttempt"]
+    narrator.say(f"Her request set off attempt {attempt['number']} ({attempt['cause']}): saved at {shown['savedAt']}.")
     return _tick(
         narrator,
         stored["state"] == "needs_owner" and not seen["saved"] and shown["lastAttempt"]["cause"] == "sign_in",
