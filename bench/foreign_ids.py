@@ -21,6 +21,7 @@ from pathlib import Path
 
 from relay.storage import schema
 from relay.storage.engine import Database
+from relay.telemetry import configure_logging
 from tests.support.gateway import Gateway, small_world
 
 LIMIT = 0.05
@@ -138,6 +139,7 @@ async def run(arguments: argparse.Namespace) -> int:
 
 
 def main() -> int:
+    configure_logging("error")  # a line for each request would be measured too
     parser = argparse.ArgumentParser(description="Times of answers for foreign and for absent ids.")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--requests", type=int, default=2000, help="pairs of requests in a round")
