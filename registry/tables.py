@@ -42,6 +42,11 @@ registrations = Table(
     Column("revoked_at", BigInteger),
     Column("revoked_by", Text),
     Column("revoked_why", Text),
+    Column("limits", Text),
+    Column("owner_contact", Text),
+    Column("held_at", BigInteger),
+    Column("held_by", Text),
+    Column("held_why", Text),
     PrimaryKeyConstraint("agent", "version"),
 )
 

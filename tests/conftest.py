@@ -81,13 +81,13 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def new_postgres_database(request: pytest.FixtureRequest) -> Iterator[Callable[[], str]]:
+def new_postgres_database(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
     """Makes fresh, migrated PostgreSQL databases; gives the URL of each."""
     postgres_url: str = request.getfixturevalue("postgres_url")
     template: str = request.getfixturevalue("postgres_template")
     names: list[str] = []
 
-    def create() -> str:
+    def create(template: str = template) -> str:
         name = f"relay_{uuid.uuid4().hex[:16]}"
         with psycopg.connect(postgres_url, autocommit=True) as connection:
             connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
@@ -113,6 +113,15 @@ def sqlite_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     path = tmp_path / "relay.db"
     shutil.copy(request.getfixturevalue("sqlite_template"), path)
     return f"sqlite:///{path}"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database without a schema; once on each engine."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'empty.db'}"
+    url: str = request.getfixturevalue("new_postgres_database")(template="template1")
+    return url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

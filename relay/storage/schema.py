@@ -35,14 +35,14 @@ def _configuration() -> AlembicConfig:
     return configuration
 
 
-async def migrate(db: Database) -> SchemaStatus:
-    """Bring the database to the newest revision; safe when several processes start at once."""
+async def migrate(db: Database, *, upto: str = "head") -> SchemaStatus:
+    """Bring the database to the newest revision, or an earlier one; safe when several processes start at once."""
     async with db.connect_for_migration() as connection:
         if db.dialect == "postgresql":
             await connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": ADVISORY_LOCK})
             await connection.commit()
         try:
-            await connection.run_sync(_upgrade)
+            await connection.run_sync(_upgrade, upto)
         finally:
             if db.dialect == "postgresql":
                 await connection.rollback()
@@ -53,10 +53,10 @@ async def migrate(db: Database) -> SchemaStatus:
     return await status(db)
 
 
-def _upgrade(connection: Connection) -> None:
+def _upgrade(connection: Connection, upto: str) -> None:
     configuration = _configuration()
     configuration.attributes["connection"] = connection
-    command.upgrade(configuration, "head")
+    command.upgrade(configuration, upto)
 
 
 async def status(db: Database) -> SchemaStatus:

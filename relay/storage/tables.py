@@ -34,6 +34,7 @@ __all__ = [
     "audit_log",
     "deliveries",
     "events",
+    "jobs",
     "key_checks",
     "metadata",
     "owners",
@@ -149,6 +150,15 @@ submissions = Table(
     UniqueConstraint("owner", "agent", "task"),
     Index(None, "owner", "seq"),
     Index(None, "tenant", "seq"),
+    # What retention looks through: a tombstone is never looked at again.
+    Index(
+        "ix_submissions_kept",
+        "tenant",
+        "created_at",
+        "seq",
+        postgresql_where=text("erased_at IS NULL"),
+        sqlite_where=text("erased_at IS NULL"),
+    ),
 )
 
 deliveries = Table(
@@ -181,6 +191,9 @@ deliveries = Table(
     Column("evidence_at", BigInteger),
     Column("resolution", Text),
     Column("version", Integer, nullable=False),
+    # When what the specialist keeps is next read back, and how often it has been; NULL: not again.
+    Column("check_due_at", BigInteger),
+    Column("checks", Integer, nullable=False, server_default=text("0")),
     # Led by the agent: one agent's backlog must not be scanned for the others, and claims stay fair.
     Index(
         "ix_deliveries_due",
@@ -208,6 +221,13 @@ deliveries = Table(
         "state",
         postgresql_where=text("state IN ('held', 'needs_owner')"),
         sqlite_where=text("state IN ('held', 'needs_owner')"),
+    ),
+    Index(
+        "ix_deliveries_checks",
+        "agent",
+        "check_due_at",
+        postgresql_where=text("check_due_at IS NOT NULL"),
+        sqlite_where=text("check_due_at IS NOT NULL"),
     ),
 )
 
@@ -272,6 +292,39 @@ audit_log = Table(
     Column("after", Text),
     Column("why", Text),
     Index(None, "tenant", "seq"),
+)
+
+# Work on many rows that an operator asked for: it survives a restart, and whoever holds the lease goes on with it.
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("seq", serial, primary_key=True),
+    Column("id", Text, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("filter", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("why", Text),
+    Column("state", Text, nullable=False),
+    Column("total", BigInteger),
+    Column("examined", BigInteger, nullable=False),
+    Column("results", Text, nullable=False),
+    # The last number looked at, and the last to look at: what comes in later is not touched.
+    Column("position", BigInteger, nullable=False),
+    Column("upto", BigInteger, nullable=False),
+    Column("problem", Text),
+    Column("lease_until", BigInteger),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("finished_at", BigInteger),
+    UniqueConstraint("id"),
+    Index(None, "tenant", "seq"),
+    Index(
+        "ix_jobs_open",
+        "seq",
+        postgresql_where=text("finished_at IS NULL"),
+        sqlite_where=text("finished_at IS NULL"),
+    ),
 )
 
 rate_limits = Table(

@@ -34,6 +34,23 @@ async def test_migrating_twice_changes_nothing(database: Database):
     assert (await schema.migrate(database)).is_current
 
 
+@pytest.mark.parametrize("start", ["0001"])
+async def test_rows_of_every_earlier_schema_come_along(empty_database_url: str, start: str):
+    """From each earlier schema, with data in it, the newest is reached; the data stays, and so do the triggers."""
+    db = Database.open(empty_database_url)
+    await schema.migrate(db, upto=start)
+    before = RawConnection(empty_database_url)
+    assert (await schema.migrate(db)).is_current
+    assert before.rows("SELECT rating, comment FROM submissions") == [("up", "fine")]
+    assert before.rows("SELECT state, evidence, checks, check_due_at FROM deliveries") == [
+        ("pending", "unchecked", 0, None)
+    ]
+    with pytest.raises(before.error):
+        before.raw.execute("UPDATE submissions SET rating = 'down'")
+    before.raw.close()
+    await db.close()
+
+
 async def test_an_empty_database_is_refused(tmp_path: Path):
     """A program that must not migrate by itself says which command to run."""
     db = Database.open(f"sqlite:///{tmp_path / 'empty.db'}")
