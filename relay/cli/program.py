@@ -59,10 +59,10 @@ def serve(session: Session, *, worker: bool) -> None:
     [server] shutdown_grace_seconds, and gives back the rest.
     """
     config = session.load_for_serving()
-    from relay import app
+    from relay import processes
 
     with surroundings_to_blame():
-        code = run(app.serve(config, worker=worker), serving=True)
+        code = run(processes.serve(config, worker=worker), serving=True)
     click.get_current_context().exit(code)
 
 
@@ -75,10 +75,10 @@ def work(session: Session) -> None:
     `serve`.
     """
     config = session.load_for_serving()
-    from relay import app
+    from relay import processes
 
     with surroundings_to_blame():
-        code = run(app.work(config), serving=True)
+        code = run(processes.work(config), serving=True)
     click.get_current_context().exit(code)
 
 

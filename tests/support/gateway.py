@@ -14,9 +14,10 @@ import aiohttp
 from aiohttp import web
 from sqlalchemy import text
 
-from relay.app import Relay, assembled, build_app, running
+from relay.app import Relay, assembled, build_app
 from relay.config import Config, load
 from relay.http.server import Runner
+from relay.processes import running
 from tests.support import contract
 from tests.support.issuer import TestIssuer
 from tests.support.specialist import Specialist
