@@ -10,3 +10,9 @@ _LISTED: tuple[ProtocolAdapter, ...] = (RobloxV1(),)
 
 ADAPTERS: Mapping[str, ProtocolAdapter] = MappingProxyType({adapter.name: adapter for adapter in _LISTED})
 """By the name that stands in the configuration."""
+
+
+def can_read_back(protocol: str | None) -> bool:
+    """Whether an agent of this protocol can be asked what it keeps."""
+    adapter = ADAPTERS.get(protocol or "")
+    return adapter is not None and adapter.read_back() is not None

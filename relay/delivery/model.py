@@ -12,8 +12,14 @@ DeliveryId = NewType("DeliveryId", int)
 State = Literal["pending", "sending", "saved", "rejected", "conflict", "exhausted", "held", "needs_owner", "abandoned"]
 FINAL: frozenset[State] = frozenset({"saved", "rejected", "conflict", "exhausted", "abandoned"})
 
-Cause = Literal["accept", "schedule", "repeat", "retry", "sign_in"]
-"""Why an attempt is made. The first two advance the schedule; the others are the owner's, and do not."""
+Cause = Literal["accept", "schedule", "repeat", "retry", "sign_in", "reconcile"]
+"""Why an attempt is made. The first two advance the schedule; the next three are the owner's, and do not. The last is
+no attempt to deliver: reading back what the specialist keeps came to a conflict."""
+
+Evidence = Literal["unchecked", "confirmed", "missing", "mismatch", "out_of_window"]
+"""What reading back says of a delivery. ``confirmed``: the specialist keeps exactly this submission. ``missing``: it
+lists everything, and not this one. ``mismatch``: it keeps the UUID with other content, or for another task.
+``out_of_window``: it has so many newer ones that this one is not listed."""
 
 SCHEDULED: frozenset[Cause] = frozenset({"accept", "schedule"})
 

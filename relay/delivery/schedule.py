@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-from tenacity import RetryCallState, Retrying, wait_chain, wait_combine, wait_fixed, wait_random
+from tenacity import RetryCallState, Retrying, wait_combine, wait_fixed, wait_random
 
 JITTER = 0.1
 """The largest share of a wait that is added to it."""
+
+_STATE = RetryCallState(Retrying(), None, (), {})
+"""What tenacity hands to a wait; the waits used here do not look at it, and it is costly to make."""
 
 # ASCII only: str.isdigit() takes digits of every script.
 _SECONDS = re.compile(r"[0-9]+\Z")
@@ -31,18 +34,13 @@ class Schedule:
         return position >= len(self.waits)
 
     def wait_ms(self, position: int) -> int:
-        """Milliseconds before the attempt that follows ``position`` scheduled ones; the last wait where none is left.
-
-        tenacity's chain repeats its last wait for ever: stopping is `is_used_up`, ours.
-        """
-        state = RetryCallState(Retrying(), None, (), {})
-        state.attempt_number = position + 1
-        chain = wait_chain(*(wait_combine(wait_fixed(w), wait_random(0, w * self.jitter)) for w in self.waits))
-        return round(chain(state) * 1000)
+        """Milliseconds before the attempt that follows ``position`` scheduled ones; without one left, the last wait."""
+        wait = self.waits[min(position, len(self.waits) - 1)]
+        return round(wait_combine(wait_fixed(wait), wait_random(0, wait * self.jitter))(_STATE) * 1000)
 
     def spread_ms(self, floor_ms: int) -> int:
         """A floor with jitter that only adds, so that those who were turned away together do not return together."""
-        return floor_ms + round(wait_random(0, floor_ms * self.jitter)(RetryCallState(Retrying(), None, (), {})))
+        return floor_ms + round(wait_random(0, floor_ms * self.jitter)(_STATE))
 
 
 def schedule(waits: Sequence[float]) -> Schedule:

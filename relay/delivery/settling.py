@@ -7,6 +7,7 @@ import structlog
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from registry.model import Snapshot
+from registry.protocols.catalog import can_read_back
 from registry.registrations import Registrations
 from relay.delivery.model import Claim, Outcome, Settled, Settlement
 from relay.delivery.schedule import Schedule
@@ -27,11 +28,19 @@ class Settlements:
     """Writes what came of attempts, many at a time."""
 
     def __init__(
-        self, deliveries: Deliveries, registry: Registrations, schedule: Schedule, *, patience_seconds: float
+        self,
+        deliveries: Deliveries,
+        registry: Registrations,
+        schedule: Schedule,
+        *,
+        patience_seconds: float,
+        checks: Schedule | None = None,
     ) -> None:
+        """``checks`` says when what the specialist keeps is read back; None: never."""
         self._deliveries = deliveries
         self._registry = registry
         self._schedule = schedule
+        self._checks = checks
         self._patience = patience_seconds
         self._hurried = False
         # Acknowledgements must never be turned away: no capacity.
@@ -70,7 +79,13 @@ class Settlements:
 
     async def _write(self, batch: Sequence[Settlement]) -> Sequence[Settled | None]:
         snapshot = self._registry.snapshot
-        rows = [_row(n, s.claim, s.outcome, snapshot, self._schedule) for n, s in enumerate(batch)]
+        rows = [
+            {
+                **_row(n, s.claim, s.outcome, snapshot, self._schedule),
+                "check_ms": _check_ms(s, snapshot, self._checks),
+            }
+            for n, s in enumerate(batch)
+        ]
         return [Settled(r.state) if r.accepted else None for r in await self._deliveries.settle(rows)]
 
 
@@ -111,3 +126,15 @@ def _wait_ms(claim: Claim, outcome: Outcome, schedule: Schedule) -> int:
     """The schedule's wait, or the specialist's floor where that is longer, spread so that not all come back at once."""
     wait = schedule.wait_ms(claim.position) if claim.advances else OWNER_GAP_MS
     return max(wait, schedule.spread_ms(outcome.retry_after_ms))
+
+
+def _check_ms(settlement: Settlement, snapshot: Snapshot, checks: Schedule | None) -> int | None:
+    """When to look whether the specialist keeps it: where it says so, and where nobody knows. None: no news on that."""
+    outcome = settlement.outcome
+    if checks is None or not (outcome.end == "saved" or outcome.ambiguous):
+        return None
+    agent = snapshot.get(settlement.claim.agent)
+    # Without an approval nothing is read back; another one may come.
+    if agent is None or agent.approved is None or can_read_back(agent.approved.protocol):
+        return checks.wait_ms(0)
+    return None

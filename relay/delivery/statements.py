@@ -119,6 +119,7 @@ OUTCOMES: dict[str, ColumnType] = {
     "pause_ms": "bigint",
     "unhealthy": "boolean",
     "needs_presence": "boolean",
+    "check_ms": "bigint",
 }
 
 # The registry as the outcome was judged by. The share lock makes a change of it wait, or this settle start over.
@@ -148,6 +149,9 @@ UPDATE deliveries SET
     attempt_count = deliveries.attempt_count - CASE WHEN o.outcome = 'released' AND o.phase IS NULL THEN 1 ELSE 0 END,
     saved_at = CASE WHEN o.outcome = 'saved' THEN {now} ELSE deliveries.saved_at END,
     needs_presence = COALESCE(o.needs_presence, deliveries.needs_presence),
+    -- What the specialist keeps is read back from here on, by a schedule of its own.
+    check_due_at = CASE WHEN o.check_ms IS NULL THEN deliveries.check_due_at ELSE {now} + o.check_ms END,
+    checks = CASE WHEN o.check_ms IS NULL THEN deliveries.checks ELSE 0 END,
     claim_token = NULL, claim_cause = NULL, lease_until = NULL, version = deliveries.version + 1
 FROM {accepted} AS o
 WHERE deliveries.id = o.delivery AND deliveries.state <> 'saved'
