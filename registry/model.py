@@ -10,7 +10,9 @@ Version = NewType("Version", int)
 RanAs = Literal["owner", "client"]
 """Under which identity a specialist ran a task: its owner's own, or the machine client's alone."""
 
-RegistrationState = Literal["proposed", "approved", "superseded", "revoked"]
+RegistrationState = Literal["proposed", "approved", "held", "superseded", "withdrawn", "revoked"]
+"""``approved`` and ``held`` are decided for, one version of an agent at a time; nothing is sent while it is held.
+``superseded``: another version was approved instead. ``withdrawn``: a proposal that came to nothing."""
 Source = Literal["configuration", "operator"]
 
 
@@ -113,12 +115,23 @@ def choose(credentials: Iterable[Credential], acting: Acting) -> Credential | No
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What bounds the traffic to one agent. None: as the configuration says for every agent.
+
+    ``in_flight``: the most attempts under way at a time, in one process.
+    """
+
+    in_flight: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
     """One version of what is known of an agent's destination. A change is a new version.
 
     ``lineage`` numbers the specialist behind the origin: versions with the same origin and protocol share it, and
     an operator may declare, audited, that a new origin is still the same specialist.
-    ``origin`` is canonical (see `registry.addresses`); ``protocol`` None means not opted in.
+    ``origin`` is canonical (see `registry.addresses`); ``protocol`` None means not opted in. ``owner_contact`` is for
+    people: whom to ask about this specialist.
     """
 
     agent: AgentId
@@ -130,11 +143,31 @@ class Registration:
     protocol: str | None
     credentials: tuple[Credential, ...]
     lineage: int
+    limits: Limits = Limits()
+    owner_contact: str | None = None
+
+    @property
+    def destination(self) -> tuple[str, str | None]:
+        """What makes it another destination when it changes: origin and protocol."""
+        return self.origin, self.protocol
+
+
+def in_force(versions: Iterable[Registration]) -> Version | None:
+    """Which of an agent's versions everything goes by; None: nothing may be sent.
+
+    The one that was decided for, except while another destination is proposed: until that is decided, neither is it.
+    """
+    versions = tuple(versions)
+    standing = next((v for v in versions if v.state in {"approved", "held"}), None)
+    if standing is None:
+        return None
+    moving = any(v.state == "proposed" and v.destination != standing.destination for v in versions)
+    return None if moving else standing.version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """An agent with what is approved for it now (None: nothing), and the tenants that hold it.
+    """An agent with the version in force (None: nothing is; see `in_force`), and the tenants that hold it.
 
     ``revision`` grows with every change to the agent, its registrations or holds: what was decided from a snapshot is
     checked against it inside the writing statement. ``newest`` is the version that provenance pins while nothing is
@@ -154,9 +187,18 @@ class Agent:
         """The version that a task recorded now is bound to."""
         return self.approved.version if self.approved else self.newest
 
+    @property
+    def sendable(self) -> bool:
+        """Whether anything may be sent to it, for whatever tenant."""
+        return self.approved is not None and self.approved.state == "approved"
+
+    def is_held_for(self, tenant: str) -> bool:
+        """Whether an operator holds the agent: for everybody, or for this tenant."""
+        return tenant in self.held_by or (self.approved is not None and self.approved.state == "held")
+
     def is_held(self, tenant: str, pinned: Version) -> bool:
         """Whether a delivery of this tenant, for a task pinned to that version, has to wait for an operator."""
-        if self.approved is None or tenant in self.held_by:
+        if self.approved is None or self.is_held_for(tenant):
             return True
         return self.lineages.get(pinned) != self.approved.lineage
 

@@ -1,6 +1,6 @@
 """The registry's tables. Times are milliseconds since the epoch, by the database's clock."""
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Integer, MetaData, PrimaryKeyConstraint, Table, Text
+from sqlalchemy import BigInteger, Column, ForeignKey, Integer, MetaData, PrimaryKeyConstraint, Table, Text, text
 
 metadata = MetaData(
     naming_convention={
@@ -19,6 +19,9 @@ agents = Table(
     Column("revision", BigInteger, nullable=False),
     Column("approved_version", Integer),
     Column("updated_at", BigInteger, nullable=False),
+    # The revision by which the waiting deliveries were moved last, and until when somebody is at it.
+    Column("parked_revision", BigInteger, nullable=False, server_default=text("0")),
+    Column("parking_until", BigInteger),
 )
 
 registrations = Table(

@@ -34,6 +34,7 @@ __all__ = [
     "audit_log",
     "deliveries",
     "events",
+    "feed_horizon",
     "jobs",
     "key_checks",
     "metadata",
@@ -219,6 +220,8 @@ deliveries = Table(
         "ix_deliveries_parked",
         "agent",
         "state",
+        "due_at",
+        "id",
         postgresql_where=text("state IN ('held', 'needs_owner')"),
         sqlite_where=text("state IN ('held', 'needs_owner')"),
     ),
@@ -277,6 +280,16 @@ events = Table(
     # Numbers commit out of order: readers stop below the oldest running transaction.
     Column("xid", transaction_id, FetchedValue(), nullable=False),
     Index(None, "owner", "xid", "seq"),
+)
+
+# One row: up to where events have been thrown away, by the numbers of the cluster that they were written in.
+feed_horizon = Table(
+    "feed_horizon",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("epoch", Text, nullable=False),
+    Column("xid", transaction_id, nullable=False),
+    Column("seq", BigInteger, nullable=False),
 )
 
 audit_log = Table(
