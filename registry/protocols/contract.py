@@ -2,7 +2,7 @@
 verdict; who sends it, and under which identity, is decided elsewhere.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
@@ -88,6 +88,21 @@ ReadBack = Literal["same", "different", "absent", "out_of_window", "unreadable"]
 listed, not there in a window that may not reach back far enough, or an answer that cannot be read."""
 
 
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What the specialist's operators say has become of a rating, such as ``fixed``; None: nothing, or not any more."""
+
+    text: str | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a list shows of one submission. ``resolution`` None: nothing that could be taken for one."""
+
+    content: ReadBack
+    resolution: Resolution | None = None
+
+
 class ProtocolAdapter(Protocol):
     """One feedback protocol, spoken towards a specialist."""
 
@@ -108,3 +123,6 @@ class ProtocolAdapter(Protocol):
 
     def find(self, answer: Answer, sent: Rated) -> ReadBack:
         """Whether the submission stands in the answer to `read_back`."""
+
+    def find_all(self, answer: Answer, sent: Sequence[Rated]) -> Sequence[Found]:
+        """The same of many submissions of one owner, in their order, each with its resolution."""

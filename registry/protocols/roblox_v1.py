@@ -4,7 +4,8 @@ An acknowledgement is believed only when nothing about it is doubtful, because s
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -12,11 +13,13 @@ from registry.protocols.contract import (
     Acknowledged,
     Answer,
     Collision,
+    Found,
     NotFound,
     OutboundRequest,
     Rated,
     ReadBack,
     Refused,
+    Resolution,
     TryLater,
     Unauthorized,
     Verdict,
@@ -30,6 +33,11 @@ WINDOW = 100
 ID_PATTERN = r"\A[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z"
 COMMENT_MAX_UNITS = 4000
 """In UTF-16 code units, which is what ``maxlength`` in a browser and ``length`` in JavaScript count."""
+
+RESOLUTION_MAX_UNITS = 1000
+"""Likewise. With 100 comments and resolutions at their limits a list still fits what a relay reads back."""
+
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 READ_BACK_MAX_BYTES = 2 * 1024 * 1024
 
@@ -93,17 +101,23 @@ class RobloxV1:
         return OutboundRequest("GET", PATH, {}, max_answer_bytes=READ_BACK_MAX_BYTES)
 
     def find(self, answer: Answer, sent: Rated) -> ReadBack:
+        return self.find_all(answer, [sent])[0].content
+
+    def find_all(self, answer: Answer, sent: Sequence[Rated]) -> Sequence[Found]:
         """Nothing is concluded from a list that is cut off, or from a row that cannot be read."""
         rows = _rows(answer) if answer.status == HTTPStatus.OK and answer.complete else None
         if rows is None:
-            return "unreadable"
-        found = [_compare(row, sent) for row in rows if _is_id(row, sent.id)]
-        if found:
-            # An id stands once per owner. Should it stand twice, only all of the rows together prove a conflict.
-            return min(found, key=("same", "unreadable", "different").index)
-        if not all(isinstance(row, dict) and isinstance(row.get("id"), str) for row in rows):
-            return "unreadable"
-        return "absent" if len(rows) < WINDOW else "out_of_window"
+            return [Found("unreadable") for _ in sent]
+        by_id: dict[str, list[Mapping[str, Any]]] = {}
+        nameless = False
+        for row in rows:
+            named = row.get("id") if isinstance(row, dict) else None
+            if isinstance(named, str):
+                by_id.setdefault(named.lower(), []).append(row)
+            else:
+                nameless = True
+        not_there: ReadBack = "unreadable" if nameless else "absent" if len(rows) < WINDOW else "out_of_window"
+        return [_found(by_id.get(rated.id, ()), rated) or Found(not_there) for rated in sent]
 
 
 def _doubt(answer: Answer, rated_id: str) -> str | None:
@@ -146,6 +160,28 @@ def _rows(answer: Answer) -> list[Any] | None:
         arrays = [member for member in value.values() if isinstance(member, list)]
         return arrays[0] if len(arrays) == 1 else None
     return value if isinstance(value, list) else None
+
+
+def _found(rows: Sequence[Mapping[str, Any]], sent: Rated) -> Found | None:
+    """What the rows under a submission's id show; None: there are none.
+
+    An id stands once per owner. Should it stand twice, only all of the rows together prove a conflict.
+    """
+    compared = [(_compare(row, sent), row) for row in rows]
+    if not compared:
+        return None
+    content, row = min(compared, key=lambda one: ("same", "unreadable", "different").index(one[0]))
+    return Found(content, _resolution(row) if content == "same" else None)
+
+
+def _resolution(row: Mapping[str, Any]) -> Resolution | None:
+    """A short text or null; whatever else stands there is nobody's word."""
+    text = row.get("resolution", ...)
+    if text is None or text == "":
+        return Resolution(None)
+    if isinstance(text, str) and code_units(text) <= RESOLUTION_MAX_UNITS and not _CONTROLS.search(text):
+        return Resolution(text)
+    return None
 
 
 def _compare(row: Mapping[str, Any], sent: Rated) -> ReadBack:

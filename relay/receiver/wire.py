@@ -5,14 +5,11 @@ from typing import Annotated
 import msgspec
 
 from registry.protocols.contract import Rated, Rating
-from registry.protocols.roblox_v1 import COMMENT_MAX_UNITS, ID_PATTERN, code_units
+from registry.protocols.roblox_v1 import COMMENT_MAX_UNITS, ID_PATTERN, RESOLUTION_MAX_UNITS, code_units
 from relay.clock import rfc3339
 from relay.errors import FieldProblem
 from relay.http.fields import invalid
 from relay.receiver.store import Row
-
-RESOLUTION_MAX_UNITS = 1000
-"""With 100 comments and resolutions at their limits a list still fits what a relay reads back."""
 
 Uuid = Annotated[str, msgspec.Meta(pattern=ID_PATTERN)]
 Key = Annotated[str, msgspec.Meta(min_length=1, max_length=256, pattern=r"\A[^\x00-\x1f\x7f-\x9f]*\Z")]
