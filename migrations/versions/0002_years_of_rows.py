@@ -136,18 +136,6 @@ def upgrade() -> None:
         postgresql_where=sa.text("state IN ('held', 'needs_owner')"),
         sqlite_where=sa.text("state IN ('held', 'needs_owner')"),
     )
-
-
-def _answer_old_proposals() -> None:
-    """From now on an open proposal of another destination holds deliveries. One from before the version in force was
-    approved has been decided about, and must not.
-    """
-    op.execute(
-        "UPDATE registrations SET state = 'superseded' WHERE state = 'proposed' AND EXISTS ("
-        " SELECT 1 FROM agents a JOIN registrations f ON f.agent = a.id AND f.version = a.approved_version"
-        " WHERE a.id = registrations.agent AND (f.origin <> registrations.origin"
-        " OR COALESCE(f.protocol, '') <> COALESCE(registrations.protocol, '')))"
-    )
     # One row: up to where events have been thrown away, by the numbers of the cluster that they were written in.
     op.create_table(
         "feed_horizon",
@@ -160,3 +148,15 @@ def _answer_old_proposals() -> None:
     op.execute("INSERT INTO feed_horizon (id, epoch, xid, seq) VALUES (1, '', '0', 0)")
     for statement in TRIGGERS[dialect]:
         op.execute(statement)
+
+
+def _answer_old_proposals() -> None:
+    """From now on an open proposal of another destination holds deliveries. One from before the version in force was
+    approved has been decided about, and must not.
+    """
+    op.execute(
+        "UPDATE registrations SET state = 'superseded' WHERE state = 'proposed' AND EXISTS ("
+        " SELECT 1 FROM agents a JOIN registrations f ON f.agent = a.id AND f.version = a.approved_version"
+        " WHERE a.id = registrations.agent AND (f.origin <> registrations.origin"
+        " OR COALESCE(f.protocol, '') <> COALESCE(registrations.protocol, '')))"
+    )
