@@ -145,7 +145,8 @@ EVENTS: Final = Operation(
     headers=("Last-Event-ID",),
     answers={
         200: Answer(
-            "Server-sent events named `feedback`; the data of each is the submission as `show_feedback` answers it.",
+            "Server-sent events named `feedback`; the data of each is the submission as `show_feedback` answers it. One"
+            " named `resync` says that changes since the `Last-Event-ID` are not kept any more: list again.",
             media_types=("text/event-stream",),
         )
     },

@@ -10,7 +10,7 @@ from aiohttp import web
 from relay.clock import Clock
 from relay.errors import Refusal
 from relay.feedback import contract
-from relay.feedback.feed import Feed, Position
+from relay.feedback.feed import Feed, Position, Resync
 from relay.feedback.refusals import refuse
 from relay.feedback.store import Filter, Submissions
 from relay.feedback.submitting import Answered, Submitting
@@ -98,7 +98,8 @@ async def events(request: web.Request) -> web.StreamResponse:
     """The caller's own submissions as they change, until the token ends.
 
     Resumable with ``Last-Event-ID``; without one the stream begins now. The first line is an id alone, so that a
-    client which is cut off before the first event can resume as well.
+    client which is cut off before the first event can resume as well. ``event: resync`` says that what happened since
+    the ``Last-Event-ID`` is not kept any more: list again; the stream goes on from now.
     """
     principal = await authorize(request, "feedback:read")
     read_query(request, NoParameters)
@@ -107,7 +108,7 @@ async def events(request: web.Request) -> web.StreamResponse:
     position = await _resume_at(request, scope, scope_of("", "events"))
     seconds = principal.expires_at - request.app[CLOCK].unix()
     async with EventStream(request, seconds=seconds) as stream:
-        await stream.send_id(request.app[CURSORS].issue(scope, [position.xid, position.seq]))
+        await stream.send_id(_event_id(request, scope, position))
         if owner is None:
             # Nothing is stored of them yet, so there is nothing to tell; they come again when the stream ends.
             await asyncio.sleep(KEEP_ALIVE_SECONDS)
@@ -123,23 +124,30 @@ async def _resume_at(request: web.Request, *scopes: str) -> Position:
         return await request.app[FEED].tail()
     for scope in scopes:
         with suppress(Refusal):
-            xid, seq = request.app[CURSORS].read(scope, last)
-            return Position(str(xid), int(seq))
+            # Without an epoch: from before there were any.
+            xid, seq, *epoch = request.app[CURSORS].read(scope, last)
+            return Position(str(xid), int(seq), str(epoch[0]) if epoch else "")
     raise invalid_parameter("Last-Event-ID", "it was not issued to this owner; connect again without it")
 
 
 async def _send_changes(
     request: web.Request, stream: EventStream, owner: Owner, scope: str, position: Position
 ) -> None:
-    async for changes in request.app[FEED].follow(owner.id, position, idle=KEEP_ALIVE_SECONDS):
-        if not changes:
+    async for news in request.app[FEED].follow(owner.id, position, idle=KEEP_ALIVE_SECONDS):
+        if isinstance(news, Resync):
+            await stream.send("{}", event="resync", id=_event_id(request, scope, news.position))
+            continue
+        if not news:
             await stream.keep_alive()
         # Several changes of one submission show the same state: only the newest is sent.
-        for change in {c.submission: c for c in changes}.values():
+        for change in {c.submission: c for c in news}.values():
             submission = await request.app[SUBMISSIONS].get(change.submission)
-            identifier = request.app[CURSORS].issue(scope, [change.position.xid, change.position.seq])
             data = msgspec.json.encode(shown(submission)).decode()
-            await stream.send(data, event="feedback", id=identifier)
+            await stream.send(data, event="feedback", id=_event_id(request, scope, change.position))
+
+
+def _event_id(request: web.Request, scope: str, position: Position) -> str:
+    return request.app[CURSORS].issue(scope, [position.xid, position.seq, position.epoch])
 
 
 @routes.get(f"/api/feedback/{segment('id')}", name="show_feedback")

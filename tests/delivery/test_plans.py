@@ -121,7 +121,7 @@ async def the_main_path(relay: Gateway, literature: Specialist) -> None:
         assert (await relay.call("GET", path, token=relay.token())).status == 200
     alice = await relay.relay.owners.find(OwnerTuple("human", relay.issuer.url, "workbench", "alice"))
     assert alice is not None
-    async for _ in relay.relay.feed.follow(alice.id, Position("0", 0), idle=60):
+    async for _ in relay.relay.feed.follow(alice.id, Position("0", 0, ""), idle=60):
         break
 
 
