@@ -17,6 +17,7 @@ from relay.config import Config
 from relay.delivery.asking import Asking
 from relay.delivery.attempt import Attempts
 from relay.delivery.courier import Courier
+from relay.delivery.exchanges import Exchanges
 from relay.delivery.schedule import schedule
 from relay.delivery.settling import Settlements
 from relay.delivery.store import BreakerLimits, Deliveries
@@ -115,8 +116,9 @@ async def _make(
     )
     settlements = Settlements(deliveries, registry, waits, patience_seconds=limits.lease_seconds)
     authorizations = Authorizations(egress, relay_issuer=config.server.public_url, now=clock.unix)
+    exchanges = Exchanges(egress, authorizations, owners, clock)
     courier = Courier(
-        Attempts(egress, authorizations, owners, clock, deadline_seconds=limits.deadline_seconds),
+        Attempts(exchanges, clock, deadline_seconds=limits.deadline_seconds),
         settlements,
         registry,
         clock,

@@ -3,25 +3,23 @@
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from registry.credentials import Access, Authorization, Authorizations, CredentialFailure, Purpose
-from registry.egress import Egress, EgressFailure, Exchange
-from registry.model import Acting, Credential, Registration, choose, needs_presence
+from registry.credentials import Access, CredentialFailure
+from registry.egress import EgressFailure, Exchange
+from registry.model import Registration
 from registry.protocols.catalog import ADAPTERS
 from registry.protocols.contract import (
     Acknowledged,
-    Answer,
     Collision,
     NotFound,
-    OutboundRequest,
     ProtocolAdapter,
     Refused,
     TryLater,
     Unauthorized,
 )
 from relay.clock import Clock
+from relay.delivery.exchanges import Exchanges, OwnerAbsentError, answer_of
 from relay.delivery.model import Claimed, Outcome
 from relay.delivery.schedule import retry_after_ms
-from relay.identity.owners import Owners
 from relay.redaction import excerpt
 
 NOT_FOUND_GRACE_MS = 600_000
@@ -40,23 +38,11 @@ class Progress:
     sent: bool = False
 
 
-class OwnerAbsentError(Exception):
-    """Only the owner's own sign-in can act, and the owner is not here, or their token is not good any more."""
-
-    def __init__(self, reason: str | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
 class Attempts:
     """Makes attempts. Never raises for what a specialist, an authorization server or the network does."""
 
-    def __init__(
-        self, egress: Egress, authorizations: Authorizations, owners: Owners, clock: Clock, *, deadline_seconds: float
-    ) -> None:
-        self._egress = egress
-        self._authorizations = authorizations
-        self._owners = owners
+    def __init__(self, exchanges: Exchanges, clock: Clock, *, deadline_seconds: float) -> None:
+        self._exchanges = exchanges
         self._clock = clock
         self._deadline = deadline_seconds
 
@@ -87,70 +73,19 @@ class Attempts:
         if adapter is None or registration.protocol != claimed.protocol:
             return Outcome(end="retry", reason="feedback_not_supported", phase="authorize")
         request = adapter.request_for(claimed.submission, claimed.payload)
-        access = await self._authorize(claimed, registration, until, fresh=False)
+        behalf = claimed.behalf
+        access = await self._exchanges.authorize(behalf, registration, until, fresh=False)
         progress.phase, progress.sent = "send", True
-        exchange = await self._send(claimed, registration, request, access, until)
-        verdict = adapter.interpret(_answer(exchange), claimed.submission)
+        exchange = await self._exchanges.send(behalf, registration, request, access, until)
+        verdict = adapter.interpret(answer_of(exchange), claimed.submission)
         if isinstance(verdict, Unauthorized):
-            access = await self._authorize(claimed, registration, until, fresh=True)
-            exchange = await self._send(claimed, registration, request, access, until)
-            verdict = adapter.interpret(_answer(exchange), claimed.submission)
+            access = await self._exchanges.authorize(behalf, registration, until, fresh=True)
+            exchange = await self._exchanges.send(behalf, registration, request, access, until)
+            verdict = adapter.interpret(answer_of(exchange), claimed.submission)
         outcome = _judge(verdict, exchange, claimed, self._clock)
         if isinstance(verdict, Collision):
             outcome = await self._read_back(adapter, claimed, registration, access, until, outcome)
         return outcome
-
-    async def _authorize(self, claimed: Claimed, registration: Registration, until: float, *, fresh: bool) -> Access:
-        owner = await self._owners.by_id(claimed.owner)
-        acting = Acting(
-            owner.kind,
-            owner.issuer,
-            owner.client,
-            claimed.ran_as,
-            subject_known=owner.subject_sealed,
-            present=claimed.live_token is not None,
-        )
-        credential = choose(registration.credentials, acting)
-        if credential is None and needs_presence(registration.credentials, acting):
-            raise OwnerAbsentError
-        if credential is None:
-            raise CredentialFailure("subject_unknown", temporary=False)
-        try:
-            return await self._authorizations.access_for(
-                credential,
-                subject=await self._subject(credential, claimed),
-                purpose=Purpose(claimed.submission, claimed.task, claimed.sha256),
-                deadline=self._left(until),
-                fresh=fresh,
-                subject_token=claimed.live_token,
-                owner=claimed.owner,
-            )
-        except CredentialFailure as failure:
-            if failure.needs_owner and needs_presence(registration.credentials, acting):
-                raise OwnerAbsentError(failure.reason) from None
-            raise
-
-    async def _subject(self, credential: Credential, claimed: Claimed) -> str | None:
-        return await self._owners.subject_of(claimed.owner) if credential.mode == "owner_assertion" else None
-
-    async def _send(
-        self, claimed: Claimed, registration: Registration, request: OutboundRequest, access: Access, until: float
-    ) -> Exchange:
-        url = registration.origin + request.path
-        traced = {"traceparent": claimed.trace_context} if claimed.trace_context else {}
-
-        async def send(authorization: Authorization) -> Exchange:
-            return await self._egress.exchange(
-                request.method,
-                url,
-                headers={**request.headers, **authorization.headers, **traced},
-                body=request.body,
-                deadline=self._left(until),
-                max_answer_bytes=request.max_answer_bytes,
-                client_identity=authorization.client_identity,
-            )
-
-        return await access.exchange(request.method, url, send)
 
     async def _read_back(
         self,
@@ -166,10 +101,10 @@ class Attempts:
         if request is None:
             return replace(outcome, end="conflict", reason="conflict")
         try:
-            exchange = await self._send(claimed, registration, request, access, until)
+            exchange = await self._exchanges.send(claimed.behalf, registration, request, access, until)
         except EgressFailure as failure:
             return replace(outcome, reason=f"conflict_not_read_back:{failure.kind}")
-        found = adapter.find(_answer(exchange), claimed.rated)
+        found = adapter.find(answer_of(exchange), claimed.rated)
         match found:
             case "different":
                 return replace(outcome, end="conflict", reason="conflict")
@@ -183,16 +118,9 @@ class Attempts:
     def _is_past_grace(self, claimed: Claimed) -> bool:
         return _window_age_ms(claimed, self._clock) > NOT_FOUND_GRACE_MS
 
-    def _left(self, until: float) -> float:
-        return max(until - self._clock.monotonic(), 0.001)
-
 
 def _window_age_ms(claimed: Claimed, clock: Clock) -> float:
     return claimed.window_ms + (clock.monotonic() - claimed.claimed_at) * 1000
-
-
-def _answer(exchange: Exchange) -> Answer:
-    return Answer(exchange.status, exchange.headers, exchange.body, complete=exchange.complete)
 
 
 def _judge(

@@ -51,6 +51,19 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Behalf:
+    """On whose behalf the relay speaks to a specialist, and about which submission."""
+
+    owner: OwnerId
+    ran_as: RanAs
+    submission: str
+    task: str
+    sha256: str
+    trace_context: str | None = None
+    live_token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
     """A delivery that this process may attempt until its lease ends, with all that an attempt needs.
 
@@ -77,6 +90,18 @@ class Claimed:
     @property
     def rated(self) -> Rated:
         return Rated(self.submission, self.task, self.rating, self.comment)
+
+    @property
+    def behalf(self) -> Behalf:
+        return Behalf(
+            owner=self.owner,
+            ran_as=self.ran_as,
+            submission=self.submission,
+            task=self.task,
+            sha256=self.sha256,
+            trace_context=self.trace_context,
+            live_token=self.live_token,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
