@@ -65,6 +65,7 @@ _REJECTED: Final = {
 }
 _TARGETS: Final = {
     "answerId": "answer-12",
+    "ownerKey": "ok_mfrggzdfmztwq2lkn5xw4zlnna",
     "explicitTargetRequired": False,
     "targets": [
         {

@@ -46,7 +46,9 @@ class Targets:
 
     def _answer(self, owner: Owner, answer: str, targets: Iterable[Target]) -> AnswerTargets:
         items = [self._shown(owner, target) for target in targets]
-        return AnswerTargets(answer_id=answer, explicit_target_required=len(items) > 1, targets=items)
+        return AnswerTargets(
+            answer_id=answer, owner_key=owner.key, explicit_target_required=len(items) > 1, targets=items
+        )
 
     def _shown(self, owner: Owner, target: Target) -> TargetShown:
         agent = self._registry.snapshot.get(target.agent)

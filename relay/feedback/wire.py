@@ -106,9 +106,14 @@ class TargetShown(Struct, frozen=True, rename="camel"):
 
 
 class AnswerTargets(Struct, frozen=True, rename="camel"):
-    """The specialists behind an answer. With several, a rating has to name one."""
+    """The specialists behind an answer. With several, a rating has to name one.
+
+    ``owner_key`` is the caller's own public name: what a page keeps of a rating that is not sent yet belongs to it, and
+    goes out under no other sign-in.
+    """
 
     answer_id: str
+    owner_key: str
     explicit_target_required: bool
     targets: list[TargetShown]
 

@@ -416,6 +416,21 @@ async def test_targets_show_each_contributor_and_what_became_of_it(relay: Gatewa
     assert rest.json["next"] is None
 
 
+async def test_targets_name_the_caller_by_the_opaque_key_alone(relay: Gateway):
+    """`ownerKey` is the owner's stored key: one and the same in both reads, another for another person."""
+    await relay.record("t1")
+    await relay.record("t1", sub="bob")
+    keys = {}
+    for sub in ("alice", "bob"):
+        answer = (await relay.call("GET", "/api/answers/a1/targets", token=relay.token(sub))).json
+        conversation = (await relay.call("GET", "/api/conversations/c1/targets", token=relay.token(sub))).json
+        assert conversation["items"][0]["ownerKey"] == answer["ownerKey"]
+        keys[sub] = answer["ownerKey"]
+    stored = await relay.rows("SELECT DISTINCT o.owner_key FROM owners o JOIN provenance p ON p.owner = o.id")
+    assert {row["owner_key"] for row in stored} == set(keys.values())
+    assert keys["alice"] != keys["bob"]
+
+
 async def test_nothing_of_the_callers_request_goes_out(relay: Gateway, literature: Specialist):
     """Authorization, cookies and keys of the caller stay here; the trace goes on."""
     await relay.record("t1")
