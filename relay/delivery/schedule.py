@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-from tenacity import RetryCallState, Retrying, wait_combine, wait_fixed, wait_random
+from tenacity import RetryCallState, Retrying, wait_combine, wait_fixed, wait_random, wait_random_exponential
 
 JITTER = 0.1
 """The largest share of a wait that is added to it."""
@@ -47,6 +47,13 @@ def schedule(waits: Sequence[float]) -> Schedule:
     if not waits:
         raise ValueError("a schedule has at least one wait")
     return Schedule(tuple(waits))
+
+
+def pause_seconds(failures: int) -> float:
+    """How long to leave a database alone that has been away so many times in a row."""
+    state = RetryCallState(Retrying(), None, (), {})
+    state.attempt_number = failures
+    return wait_random_exponential(multiplier=0.2, max=5)(state)
 
 
 def retry_after_ms(header: str | None, *, now: float, most: float = 86_400) -> int:

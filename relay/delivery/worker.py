@@ -6,12 +6,12 @@ from contextlib import suppress
 import structlog
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from tenacity import RetryCallState, Retrying, wait_random_exponential
 
 from registry.registrations import Registrations
 from relay.clock import Clock
 from relay.delivery.courier import Courier
 from relay.delivery.model import Settlement
+from relay.delivery.schedule import pause_seconds
 from relay.delivery.settling import Settlements, StaleRegistryError
 from relay.delivery.store import Deliveries
 from relay.redaction import outline
@@ -62,7 +62,7 @@ class Worker:
             except (DBAPIError, PoolTimeoutError, OSError) as error:
                 failures += 1
                 log.warning("database_unavailable", failures=failures, **outline(error))
-                await asyncio.sleep(_pause(failures))
+                await asyncio.sleep(pause_seconds(failures))
                 continue
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._poll):
@@ -88,9 +88,3 @@ class Worker:
             return
         if settled.state is not None:
             log.warning("claim_lost", agent=lost.claim.agent, number=lost.claim.number, state=settled.state)
-
-
-def _pause(failures: int) -> float:
-    state = RetryCallState(Retrying(), None, (), {})
-    state.attempt_number = failures
-    return wait_random_exponential(multiplier=0.2, max=5)(state)

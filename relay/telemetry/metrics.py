@@ -55,6 +55,13 @@ class Metrics:
             registry=registry,
             buckets=_ATTEMPT_BUCKETS,
         )
+        self._checks = Counter(
+            "checks",
+            "Deliveries read back from their specialists, by what was found.",
+            ("agent", "result"),
+            namespace=NAMESPACE,
+            registry=registry,
+        )
         self._deliveries = Gauge(
             "deliveries", "Deliveries by state, all tenants.", ("state",), namespace=NAMESPACE, registry=registry
         )
@@ -83,6 +90,10 @@ class Metrics:
         """Count an attempt; ``outcome`` is a code, such as a state or an error's kind."""
         self._attempts.labels(agent, outcome).inc()
         self._attempt_duration.labels(agent).observe(seconds)
+
+    def check(self, *, agent: str, result: str) -> None:
+        """Count a delivery that was looked for among what its specialist keeps; ``result`` is a code."""
+        self._checks.labels(agent, result).inc()
 
     def deliveries(self, counts: Mapping[str, int]) -> None:
         """Set how many deliveries stand in each state; a state that is left out has none, and vanishes."""
