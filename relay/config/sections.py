@@ -144,6 +144,13 @@ class Breaker(Section, frozen=True, kw_only=True):
     open_seconds: Span = 30
 
 
+class Reconcile(Section, frozen=True, kw_only=True):
+    enabled: bool = True
+    schedule: Annotated[tuple[Duration, ...], Meta(min_length=1, max_length=100)] = tuple(
+        map(Duration.parse, ("1m", "10m", "1h", "6h", "24h", "3d", "7d", "14d", "30d"))
+    )
+
+
 class Delivery(Section, frozen=True, kw_only=True):
     deadline_seconds: Annotated[float, Meta(gt=0, le=300)] = 10
     lease_seconds: Span = 45
@@ -154,6 +161,7 @@ class Delivery(Section, frozen=True, kw_only=True):
     poll_seconds: Span = 1
     accept_queue: Count = 1024
     breaker: Breaker = Breaker()
+    reconcile: Reconcile = Reconcile()
 
 
 class EgressRules(Section, frozen=True, kw_only=True):
