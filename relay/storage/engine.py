@@ -115,6 +115,10 @@ class Database:
         return text(statement.replace("{now}", self.now))
 
 
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
 def _configure_sqlite(engine: AsyncEngine, begin: str) -> None:
     @event.listens_for(engine.sync_engine, "connect")
     def pragmas(connection: Any, _record: object) -> None:  # noqa: ANN401 - the driver's own type
@@ -122,6 +126,8 @@ def _configure_sqlite(engine: AsyncEngine, begin: str) -> None:
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "recursive_triggers = ON"):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
+        # SQLite's own knows the letters of ASCII only.
+        connection.create_function("lower", 1, _lower, deterministic=True)
 
     @event.listens_for(engine.sync_engine, "begin")
     def start(connection: Any) -> None:  # noqa: ANN401
