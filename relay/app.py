@@ -18,6 +18,8 @@ from relay.delivery.asking import Asking
 from relay.delivery.attempt import Attempts
 from relay.delivery.courier import Courier
 from relay.delivery.exchanges import Exchanges
+from relay.delivery.reconcile.reconciler import Reconciler
+from relay.delivery.reconcile.store import Checks
 from relay.delivery.schedule import schedule
 from relay.delivery.settling import Settlements
 from relay.delivery.store import BreakerLimits, Deliveries
@@ -74,6 +76,7 @@ class Relay:
     deliveries: Deliveries
     feed: Feed
     worker: Worker
+    reconciler: Reconciler | None
 
 
 @asynccontextmanager
@@ -114,7 +117,8 @@ async def _make(
             limits.breaker.open_seconds,
         ),
     )
-    settlements = Settlements(deliveries, registry, waits, patience_seconds=limits.lease_seconds)
+    checks = schedule(limits.reconcile.schedule) if limits.reconcile.enabled else None
+    settlements = Settlements(deliveries, registry, waits, patience_seconds=limits.lease_seconds, checks=checks)
     authorizations = Authorizations(egress, relay_issuer=config.server.public_url, now=clock.unix)
     exchanges = Exchanges(egress, authorizations, owners, clock)
     courier = Courier(
@@ -130,6 +134,21 @@ async def _make(
     feed = Feed(db, poll_seconds=limits.poll_seconds)
     counts = Counts(db, clock)
     courier.on_done(feed.wake)
+    worker = Worker(deliveries, courier, settlements, registry, clock, poll_seconds=limits.poll_seconds)
+    reconciler = None
+    if checks is not None:
+        reconciler = Reconciler(
+            Checks(db, deadline_seconds=limits.deadline_seconds),
+            exchanges,
+            registry,
+            clock,
+            metrics,
+            checks,
+            deadline_seconds=limits.deadline_seconds,
+            poll_seconds=limits.poll_seconds,
+        )
+        reconciler.on_done(feed.wake)
+        reconciler.on_done(worker.wake)
     return Relay(
         config=config,
         clock=clock,
@@ -162,7 +181,8 @@ async def _make(
         ),
         deliveries=deliveries,
         feed=feed,
-        worker=Worker(deliveries, courier, settlements, registry, clock, poll_seconds=limits.poll_seconds),
+        worker=worker,
+        reconciler=reconciler,
     )
 
 
