@@ -50,6 +50,8 @@ def _drainers(relay: Relay, group: asyncio.TaskGroup, *, worker: bool) -> list[a
     if not worker:
         return [group.create_task(_keep_registry_fresh(relay))]
     loops = [relay.worker.run()]
+    if relay.reconciler is not None:
+        loops.append(relay.reconciler.run())
     if relay.db.dialect == "postgresql":
         loops.append(listen(relay.db.url, relay.worker.wake))
     return [group.create_task(loop) for loop in loops]
