@@ -5,7 +5,7 @@ from typing import Literal
 
 from registry.model import AgentId, Obstacle, RanAs, Version
 from registry.protocols.contract import Rating
-from relay.delivery.model import Cause, DeliveryId, End, State
+from relay.delivery.model import Cause, DeliveryId, End, Evidence, State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,10 @@ class LastAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """A stored submission with the state of its delivery. Times in milliseconds, ``rating`` None once erased."""
+    """A stored submission with the state of its delivery. Times in milliseconds, ``rating`` None once erased.
+
+    ``evidence`` and ``resolution`` come from reading back what the specialist keeps, ``run`` from provenance.
+    """
 
     seq: int
     tenant: str
@@ -51,9 +54,10 @@ class Submission:
     state: State
     due_at: int
     saved_at: int | None
-    evidence: str
+    evidence: Evidence
     evidence_at: int | None
-    resolution: str | None
+    resolution: str | None = field(repr=False)
+    run: str | None
     last_attempt: LastAttempt | None
 
     @property

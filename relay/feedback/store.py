@@ -15,13 +15,14 @@ from relay.storage.engine import Database
 COLUMNS = """
     s.seq, s.tenant, s.registration_version, s.id, s.agent, s.task, s.ran_as, s.rating, s.comment, s.created_at,
     s.erased_at, d.id AS delivery,
-    d.state, d.due_at, d.saved_at, d.evidence, d.evidence_at, d.resolution,
+    d.state, d.due_at, d.saved_at, d.evidence, d.evidence_at, d.resolution, p.run,
     a.number AS attempt_number, a.cause AS attempt_cause, a.started_at AS attempt_at, a.outcome AS attempt_outcome,
     a.error_kind AS attempt_reason, a.status AS attempt_status, a.ambiguous AS attempt_ambiguous
 """
 JOINS = """
     JOIN deliveries d ON d.submission = s.seq
     LEFT JOIN attempts a ON a.id = (SELECT max(id) FROM attempts WHERE delivery = d.id)
+    LEFT JOIN provenance p ON p.owner = s.owner AND p.task = s.task AND p.agent = s.agent
 """
 SELECT = f"SELECT {COLUMNS} FROM submissions s {JOINS}"
 
@@ -179,6 +180,7 @@ def _submission(row: RowMapping) -> Submission:
         evidence=row["evidence"],
         evidence_at=row["evidence_at"],
         resolution=row["resolution"],
+        run=row["run"],
         last_attempt=None if row["attempt_number"] is None else _last_attempt(row),
     )
 

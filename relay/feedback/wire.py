@@ -8,7 +8,7 @@ from registry.model import AgentId, Obstacle
 from registry.protocols.contract import Rating
 from registry.protocols.roblox_v1 import COMMENT_MAX_UNITS, code_units
 from relay.clock import rfc3339
-from relay.delivery.model import Cause, End, State
+from relay.delivery.model import Cause, End, Evidence, State
 from relay.errors import FieldProblem, Refusal
 from relay.feedback.model import LastAttempt, Offer, Submission
 from relay.http.identifiers import Identifier, Moment
@@ -77,7 +77,11 @@ class AttemptShown(Struct, frozen=True, rename="camel"):
 
 
 class SubmissionShown(Struct, frozen=True, rename="camel"):
-    """A submission as its owner sees it."""
+    """A submission as its owner sees it.
+
+    ``evidence`` is what reading the specialist's list back has found, at ``evidenceAt``. ``resolution`` is what the
+    specialist's operators say became of the rating. ``runId`` is the run that it is about, if that was recorded.
+    """
 
     id: str
     saved: bool
@@ -90,6 +94,10 @@ class SubmissionShown(Struct, frozen=True, rename="camel"):
     saved_at: Moment | None
     next_attempt_at: Moment | None
     last_attempt: AttemptShown | None
+    evidence: Evidence
+    evidence_at: Moment | None
+    resolution: str | None
+    run_id: str | None
     erased_at: Moment | UnsetType = UNSET
 
 
@@ -145,6 +153,10 @@ def shown(submission: Submission) -> SubmissionShown:
         saved_at=_moment(submission.saved_at),
         next_attempt_at=_moment(submission.next_attempt_at),
         last_attempt=None if submission.last_attempt is None else _attempt(submission.last_attempt),
+        evidence=submission.evidence,
+        evidence_at=_moment(submission.evidence_at),
+        resolution=submission.resolution,
+        run_id=submission.run,
         erased_at=UNSET if submission.erased_at is None else rfc3339(submission.erased_at),
     )
 

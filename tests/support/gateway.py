@@ -51,6 +51,8 @@ schedule = {schedule}
 poll_seconds = {poll}
 in_flight_per_agent = {in_flight}
 accept_queue = {queue}
+[delivery.reconcile]
+schedule = {reconcile}
 [delivery.breaker]
 minimum = {breaker_minimum}
 [limits]
@@ -90,6 +92,7 @@ SETTINGS: Mapping[str, Any] = {
     "in_flight": 16,
     "queue": 1024,
     "breaker_minimum": 1000,
+    "reconcile": '["1h"]',
 }
 
 
