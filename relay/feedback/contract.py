@@ -38,6 +38,16 @@ _SAVED: Final = {
         "status": 201,
         "ambiguous": False,
     },
+    "evidence": "unchecked",
+    "evidenceAt": None,
+    "resolution": None,
+    "runId": "run-7",
+}
+_CHECKED: Final = {
+    **_SAVED,
+    "evidence": "confirmed",
+    "evidenceAt": "2026-03-02T10:02:11.300Z",
+    "resolution": "fixed",
 }
 _FAILED_ONCE: Final = {
     "number": 1,
@@ -137,7 +147,7 @@ LIST: Final = Operation(
     tag="feedback",
     scopes=("feedback:read",),
     query=FeedbackQuery,
-    answers={200: Answer("A page of submissions.", SubmissionPage, example={"items": [_SAVED], "next": None})},
+    answers={200: Answer("A page of submissions.", SubmissionPage, example={"items": [_CHECKED], "next": None})},
 )
 
 EVENTS: Final = Operation(
@@ -157,7 +167,7 @@ SHOW: Final = Operation(
     tag="feedback",
     scopes=("feedback:read",),
     path={"id": SubmissionId},
-    answers={200: Answer("The submission as it stands.", SubmissionShown, example=_WAITING)},
+    answers={200: Answer("The submission as it stands.", SubmissionShown, example=_CHECKED)},
     refusals=("submission_not_found",),
 )
 
