@@ -68,12 +68,16 @@ def first(once: Behaviour, then: Behaviour) -> Behaviour:
 
 @dataclass
 class Specialist:
-    """``behave`` answers posts, ``listing`` is what a GET shows. ``received`` holds what came in, in order."""
+    """``behave`` answers posts, ``listing`` is what a GET shows, or else what ``lists`` answers.
+
+    ``received`` holds what came in, in order.
+    """
 
     behave: Behaviour = acknowledge
     raw: Callable[[Received, web.Request], Awaitable[web.StreamResponse]] | None = None
     """Answers posts instead of ``behave``, with the request at hand: for streams."""
     listing: object = field(default_factory=list)
+    lists: Behaviour | None = None
     received: list[Received] = field(default_factory=list)
     port: int = 0
 
@@ -88,6 +92,10 @@ class Specialist:
     @property
     def posts(self) -> list[Received]:
         return [r for r in self.received if r.method == "POST"]
+
+    @property
+    def gets(self) -> list[Received]:
+        return [r for r in self.received if r.method == "GET"]
 
     async def start(self) -> None:
         """Listen; on the same port as before if there was one."""
@@ -122,7 +130,7 @@ class Specialist:
             self.received.append(received)
             self._arrived.notify_all()
         if request.method == "GET":
-            return web.json_response(self.listing)
+            return await self.lists(received) if self.lists else web.json_response(self.listing)
         if self.raw is not None:
             return await self.raw(received, request)
         return await self.behave(received)
