@@ -52,6 +52,7 @@ poll_seconds = {poll}
 in_flight_per_agent = {in_flight}
 accept_queue = {queue}
 [delivery.reconcile]
+enabled = {reading_back}
 schedule = {reconcile}
 [delivery.breaker]
 minimum = {breaker_minimum}
@@ -92,6 +93,7 @@ SETTINGS: Mapping[str, Any] = {
     "in_flight": 16,
     "queue": 1024,
     "breaker_minimum": 1000,
+    "reading_back": "true",
     "reconcile": '["1h"]',
 }
 
