@@ -5,9 +5,16 @@ one after the other in one transaction. An offer that should have been stored an
 row lay outside the statement's snapshot, and a second look finds it.
 """
 
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
 from relay.delivery.wakeup import CHANNEL
 from relay.storage.engine import Database, Dialect
-from relay.storage.records import ColumnType, recordset
+from relay.storage.express import for_psycopg
+from relay.storage.records import ColumnType, dumps, recordset
 
 OFFERS: dict[str, ColumnType] = {
     "n": "int",
@@ -57,7 +64,7 @@ offers AS {materialized} (SELECT * FROM {offers} AS r),
 capabilities AS {materialized} (SELECT * FROM {capabilities} AS r),
 known AS (SELECT o.n, s.seq FROM offers o {known}),
 candidates AS (
-    SELECT o.n, p.agent, p.role, p.ran_as, p.status, p.registration_version FROM offers o {candidates}),
+    SELECT o.n, p.agent, p.role, p.ran_as, p.status, p.registration_version, p.run FROM offers o {candidates}),
 counted AS (
     SELECT n, count(*) AS named, sum(CASE WHEN role = 'specialist' THEN 1 ELSE 0 END) AS specialists
     FROM candidates GROUP BY n),
@@ -78,7 +85,7 @@ judged AS {materialized} (
 facts AS {materialized} (
     SELECT o.n, known.seq AS known, COALESCE(counted.named, 0) AS named,
         COALESCE(counted.specialists, 0) AS specialists, single.agent AS target, single.status, single.ran_as,
-        single.registration_version, taken.seq AS taken, judged.n IS NOT NULL AS fresh, judged.obstacle, judged.held,
+        single.registration_version, single.run, taken.seq AS taken, judged.n IS NOT NULL AS fresh, judged.obstacle, judged.held,
         judged.shut, judged.needs_presence, judged.protocol,
         (known.n IS NULL AND counted.named = 1 AND counted.specialists = 1 AND taken.n IS NULL
          AND single.status <> 'running' AND judged.n IS NOT NULL AND judged.obstacle IS NULL) AS ready
@@ -100,7 +107,7 @@ INSERT INTO submissions (owner, tenant, client, id, agent, task, ran_as, registr
 SELECT r.owner, r.tenant, r.client, r.id, r.target, r.task, r.ran_as, r.registration_version, r.protocol, r.rating,
     r.comment, {bytes}, r.sha256, r.trace, {now}
 FROM {ready} AS r WHERE true ORDER BY r.owner, r.id
-ON CONFLICT DO NOTHING RETURNING seq, owner, id
+ON CONFLICT DO NOTHING RETURNING seq, owner, id, created_at
 """
 
 INSERT_DELIVERIES = """
@@ -112,7 +119,7 @@ SELECT 'feedback', r.seq, r.target, r.tenant, r.owner, r.needs_presence, r.state
     CASE WHEN r.claimed = 1 THEN {now} END, CASE WHEN r.claimed = 1 THEN {now} + :lease_ms END,
     r.claimed, r.claimed, {now}, 'unchecked', 1
 FROM {placed} AS r WHERE true
-RETURNING id, submission, state, tenant, owner
+RETURNING id, submission, state, tenant, owner, due_at
 """
 
 PLACED = """
@@ -135,7 +142,7 @@ SELECT r.tenant, r.owner, 'feedback', r.submission, r.state, {now} FROM {stored}
 
 
 class AcceptStatement:
-    """The statements of one dialect, put together once. On PostgreSQL only ``whole`` is used."""
+    """The statements of one dialect, put together once: ``whole`` on PostgreSQL, `run` on SQLite."""
 
     def __init__(self, db: Database) -> None:
         self._now = db.now
@@ -149,7 +156,7 @@ class AcceptStatement:
             facts = self._fill(
                 FACTS, **source, **_lookups(dialect), materialized="MATERIALIZED", share="FOR SHARE OF a"
             )
-            self.whole = self._whole(facts, slots)
+            self.whole = for_psycopg(self._whole(facts, slots))
             return
         facts = self._fill(FACTS, **source, **_lookups(dialect), materialized="", share="")
         self.facts = f"WITH {facts} SELECT * FROM facts ORDER BY n"
@@ -188,17 +195,63 @@ class AcceptStatement:
             told AS ({self._fill(TELL, stored="stored")}),
             woken AS MATERIALIZED (
                 SELECT pg_notify('{CHANNEL}', '') FROM (SELECT 1 FROM stored WHERE state = 'pending' LIMIT 1) AS x)
-            SELECT f.n, f.known, f.named, f.specialists, f.target, f.status, f.ran_as, f.registration_version, f.taken,
-                f.fresh, f.obstacle, f.protocol, f.needs_presence, p.seq, st.id AS delivery, st.state,
+            SELECT f.n, f.known, f.named, f.specialists, f.target, f.status, f.ran_as, f.registration_version, f.run,
+                f.taken,
+                f.fresh, f.obstacle, f.protocol, f.needs_presence, p.seq, st.id AS delivery, st.state, st.due_at,
+                i.created_at,
                 (SELECT count(*) FROM woken)
-            FROM facts f LEFT JOIN placed p ON p.n = f.n LEFT JOIN stored st ON st.submission = p.seq ORDER BY f.n"""
+            FROM facts f LEFT JOIN placed p ON p.n = f.n LEFT JOIN stored st ON st.submission = p.seq
+            LEFT JOIN inserted i ON i.seq = p.seq ORDER BY f.n"""
+
+    def run(self, connection: sqlite3.Connection, parameters: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        """SQLite: the rows that ``whole`` gives, from the same parts one after the other, within a transaction."""
+        found = _dicts(connection.execute(self.facts, parameters))
+        offers = {offer["n"]: offer for offer in msgspec.json.decode(parameters["offers"])}
+        ready = dumps(_ready(offers[row["n"]], row) for row in found if row["ready"])
+        inserted = _dicts(connection.execute(self.insert_submissions, {"ready": ready}))
+        places = _dicts(connection.execute(self.place, {**parameters, "ready": ready, "inserted": dumps(inserted)}))
+        stored = _dicts(connection.execute(self.insert_deliveries, {**parameters, "placed": dumps(places)}))
+        connection.execute(self.tell, {"stored": dumps(stored)})
+        created = {row["seq"]: row["created_at"] for row in inserted}
+        deliveries = {row["submission"]: row for row in stored}
+        by_offer = {place["n"]: place["seq"] for place in places}
+        return [_with_delivery(row, by_offer.get(row["n"]), deliveries, created) for row in found]
+
+
+def _dicts(cursor: sqlite3.Cursor) -> list[dict[str, Any]]:
+    return [dict(row) for row in cursor.fetchall()]
+
+
+def _ready(offer: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
+    payload = offer["payloads"][facts["protocol"]]
+    kept = ("target", "ran_as", "registration_version", "needs_presence", "protocol", "held", "shut")
+    return {**offer, "payloads": None, **payload, **{name: facts[name] for name in kept}}
+
+
+def _with_delivery(
+    facts: Mapping[str, Any],
+    seq: int | None,
+    deliveries: Mapping[int, Mapping[str, Any]],
+    created: Mapping[int, int],
+) -> Mapping[str, Any]:
+    if seq is None:
+        return {**facts, "seq": None, "delivery": None, "state": None, "due_at": None, "created_at": None}
+    delivery = deliveries[seq]
+    return {
+        **facts,
+        "seq": seq,
+        "delivery": delivery["id"],
+        "state": delivery["state"],
+        "due_at": delivery["due_at"],
+        "created_at": created[seq],
+    }
 
 
 def _lookups(dialect: Dialect) -> dict[str, str]:
     """Each offer looks its rows up by index. A plain join made PostgreSQL scan the whole table for a few offers."""
     wanted = {
         "known": ("submissions s", "s.seq", KNOWN),
-        "candidates": ("provenance p", "p.agent, p.role, p.ran_as, p.status, p.registration_version", CANDIDATES),
+        "candidates": ("provenance p", "p.agent, p.role, p.ran_as, p.status, p.registration_version, p.run", CANDIDATES),
         "taken": ("submissions s", "s.seq", TAKEN),
     }
     if dialect == "sqlite":

@@ -1,13 +1,10 @@
 """Storing submissions: one statement for all that arrive together, then the first attempt in this process."""
 
 import hashlib
-import json
 import uuid
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-
-from sqlalchemy import text
 
 from registry.model import Acting, Agent, RanAs, Snapshot, needs_presence, obstacle
 from registry.protocols.catalog import ADAPTERS
@@ -18,7 +15,7 @@ from relay.delivery.courier import Courier
 from relay.delivery.model import Claim, Claimed
 from relay.delivery.schedule import Schedule
 from relay.feedback.accept_statement import AcceptStatement
-from relay.feedback.model import Facts, Offer
+from relay.feedback.model import Facts, Offer, Stored
 from relay.identity.model import Owner, OwnerKind
 from relay.storage.engine import Database
 from relay.storage.group_commit import GroupCommit
@@ -28,6 +25,13 @@ RAN_AS: tuple[RanAs, ...] = ("owner", "client")
 
 OwnerClass = tuple[str, OwnerKind, str, str, bool]
 """What decides whom the relay can act for: tenant, kind, issuer, client, and whether the subject is sealed."""
+
+
+MOST_CLASSES = 10_000
+"""How many are remembered before all are worked out anew."""
+
+Payloads = Mapping[str, Mapping[str, str]]
+"""By protocol: the exact body, and its SHA-256."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +81,8 @@ class Acceptance:
             "lease_ms": round(lease_seconds * 1000),
         }
         self._statement = AcceptStatement(db)
+        self._line = db.line() if db.dialect == "postgresql" else None
+        self._capabilities = _Capabilities()
         self._group: GroupCommit[Offered, Facts] = GroupCommit(self._write, Offered.keys, capacity=capacity)
 
     def __len__(self) -> int:
@@ -92,60 +98,26 @@ class Acceptance:
     async def _write(self, batch: Sequence[Offered]) -> Sequence[Facts]:
         snapshot = self._registry.snapshot
         classes = {c: n for n, c in enumerate(dict.fromkeys(o.owner_class for o in batch))}
+        payloads = [_payloads(offered.offer) for offered in batch]
         before = self._clock.monotonic()
         parameters = {
-            "offers": dumps(_row(n, o, classes) for n, o in enumerate(batch)),
-            "capabilities": dumps(_capabilities(snapshot, classes)),
+            "offers": dumps(_row(n, o, payloads[n], classes) for n, o in enumerate(batch)),
+            "capabilities": dumps(self._capabilities.of(snapshot, classes)),
             "slots": dumps({"agent": a, "free": free} for a, free in self._courier.free(snapshot).items()),
             **self._timing,
         }
         rows = await self._run(parameters)
-        self._courier.carry([_claimed(batch[row["n"]], row, before) for row in rows if row["state"] == "sending"])
+        sending = (row for row in rows if row["state"] == "sending")
+        self._courier.carry([_claimed(batch[row["n"]], payloads[row["n"]], row, before) for row in sending])
         return [_facts(row) for row in rows]
 
-    async def _run(self, parameters: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
-        if self._db.dialect == "postgresql":
-            async with self._db.statement() as connection:
-                found = await connection.execute(text(self._statement.whole), parameters)
-                return [dict(row) for row in found.mappings()]
-        return await self._run_sqlite(parameters)
-
-    async def _run_sqlite(self, parameters: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
-        sql = self._statement
-        async with self._db.write() as connection:
-            found = [dict(row) for row in (await connection.execute(text(sql.facts), parameters)).mappings()]
-            offers = {offer["n"]: offer for offer in _loads(parameters["offers"])}
-            ready = dumps(_ready(offers[row["n"]], row) for row in found if row["ready"])
-            inserted = (await connection.execute(text(sql.insert_submissions), {"ready": ready})).mappings().all()
-            placed = await connection.execute(
-                text(sql.place), {**parameters, "ready": ready, "inserted": dumps(map(dict, inserted))}
-            )
-            places = [dict(row) for row in placed.mappings()]
-            stored = await connection.execute(text(sql.insert_deliveries), {**parameters, "placed": dumps(places)})
-            deliveries = {row["submission"]: dict(row) for row in stored.mappings()}
-            await connection.execute(text(sql.tell), {"stored": dumps(deliveries.values())})
-        by_offer = {place["n"]: deliveries[place["seq"]] for place in places}
-        return [_with_delivery(row, by_offer.get(row["n"])) for row in found]
+    async def _run(self, parameters: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        if self._line is not None:
+            return await self._line.rows(self._statement.whole, parameters)
+        return await self._db.transact(lambda connection: self._statement.run(connection, parameters))
 
 
-def _loads(rows: str) -> list[dict[str, Any]]:
-    loaded: list[dict[str, Any]] = json.loads(rows)
-    return loaded
-
-
-def _ready(offer: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
-    payload = offer["payloads"][facts["protocol"]]
-    kept = ("target", "ran_as", "registration_version", "needs_presence", "protocol", "held", "shut")
-    return {**offer, "payloads": None, **payload, **{name: facts[name] for name in kept}}
-
-
-def _with_delivery(facts: Mapping[str, Any], delivery: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    if delivery is None:
-        return {**facts, "seq": None, "delivery": None, "state": None}
-    return {**facts, "seq": delivery["submission"], "delivery": delivery["id"], "state": delivery["state"]}
-
-
-def _row(n: int, offered: Offered, classes: Mapping[OwnerClass, int]) -> dict[str, Any]:
+def _row(n: int, offered: Offered, payloads: Payloads, classes: Mapping[OwnerClass, int]) -> dict[str, Any]:
     offer = offered.offer
     return {
         "n": n,
@@ -157,14 +129,14 @@ def _row(n: int, offered: Offered, classes: Mapping[OwnerClass, int]) -> dict[st
         "task": offer.task,
         "rating": offer.rating,
         "comment": offer.comment,
-        "payloads": _payloads(offer),
+        "payloads": payloads,
         "trace": offered.trace_context,
         "class": classes[offered.owner_class],
         "token": offered.token,
     }
 
 
-def _payloads(offer: Offer) -> dict[str, dict[str, str]]:
+def _payloads(offer: Offer) -> Payloads:
     """The exact bytes for each protocol: which one applies is known only once the task is found."""
     payloads = {}
     for name, adapter in ADAPTERS.items():
@@ -173,12 +145,30 @@ def _payloads(offer: Offer) -> dict[str, dict[str, str]]:
     return payloads
 
 
-def _capabilities(snapshot: Snapshot, classes: Mapping[OwnerClass, int]) -> Iterator[dict[str, Any]]:
-    for (tenant, kind, issuer, client, sealed), number in classes.items():
-        for agent in snapshot.values():
-            for ran_as in RAN_AS:
-                acting = Acting(kind, issuer, client, ran_as, subject_known=sealed, present=kind == "human")
-                yield {"class": number, **_capability(agent, tenant, acting)}
+class _Capabilities:
+    """Whom the relay can act for at each agent, worked out once for each class of owners and state of the registry."""
+
+    def __init__(self) -> None:
+        self._snapshot: Snapshot | None = None
+        self._rows: dict[OwnerClass, list[dict[str, Any]]] = {}
+
+    def of(self, snapshot: Snapshot, classes: Mapping[OwnerClass, int]) -> Iterator[dict[str, Any]]:
+        """A row for each class, agent and way that a task may have run, the class by its number."""
+        if snapshot is not self._snapshot or len(self._rows) > MOST_CLASSES:
+            self._snapshot, self._rows = snapshot, {}
+        for owner_class, number in classes.items():
+            rows = self._rows.get(owner_class)
+            if rows is None:
+                rows = self._rows[owner_class] = list(_judged(snapshot, owner_class))
+            yield from ({"class": number, **row} for row in rows)
+
+
+def _judged(snapshot: Snapshot, owner_class: OwnerClass) -> Iterator[dict[str, Any]]:
+    tenant, kind, issuer, client, sealed = owner_class
+    for agent in snapshot.values():
+        for ran_as in RAN_AS:
+            acting = Acting(kind, issuer, client, ran_as, subject_known=sealed, present=kind == "human")
+            yield _capability(agent, tenant, acting)
 
 
 def _capability(agent: Agent, tenant: str, acting: Acting) -> dict[str, Any]:
@@ -214,15 +204,27 @@ def _facts(row: Mapping[str, Any]) -> Facts:
         taken=row["taken"],
         fresh=bool(row["fresh"]),
         obstacle=row["obstacle"],
-        seq=row["seq"],
-        delivery=row["delivery"],
-        state=row["state"],
+        stored=None if row["seq"] is None else _stored(row),
     )
 
 
-def _claimed(offered: Offered, row: Mapping[str, Any], claimed_at: float) -> Claimed:
+def _stored(row: Mapping[str, Any]) -> Stored:
+    return Stored(
+        seq=row["seq"],
+        delivery=row["delivery"],
+        state=row["state"],
+        agent=row["target"],
+        ran_as=row["ran_as"],
+        pinned=row["registration_version"],
+        run=row["run"],
+        created_at=row["created_at"],
+        due_at=row["due_at"],
+    )
+
+
+def _claimed(offered: Offered, payloads: Payloads, row: Mapping[str, Any], claimed_at: float) -> Claimed:
     offer = offered.offer
-    payload = _payloads(offer)[row["protocol"]]
+    payload = payloads[row["protocol"]]
     return Claimed(
         claim=Claim(
             delivery=row["delivery"],

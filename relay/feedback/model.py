@@ -74,12 +74,52 @@ def is_repeat(offer: Offer, stored: Submission) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """What was stored of an offer just now. Times in milliseconds."""
+
+    seq: int
+    delivery: DeliveryId
+    state: State
+    agent: AgentId
+    ran_as: RanAs
+    pinned: Version
+    run: str | None
+    created_at: int
+    due_at: int
+
+    def submission(self, offer: Offer, tenant: str) -> Submission:
+        """As reading it would show it."""
+        return Submission(
+            seq=self.seq,
+            tenant=tenant,
+            pinned=self.pinned,
+            delivery=self.delivery,
+            id=offer.id,
+            agent=self.agent,
+            task=offer.task,
+            ran_as=self.ran_as,
+            rating=offer.rating,
+            comment=offer.comment,
+            created_at=self.created_at,
+            erased_at=None,
+            state=self.state,
+            due_at=self.due_at,
+            saved_at=None,
+            evidence="unchecked",
+            evidence_at=None,
+            resolution=None,
+            run=self.run,
+            last_attempt=None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What the database knows that bears on an offer, from one statement.
 
     ``known``: the submission under this owner and UUID. ``named``: under how many agents the task id stands, and
     ``specialists`` under how many as a specialist's. ``taken``: the submission of the one task. ``fresh``: the registry
-    is as it was when ``obstacle`` was judged. ``delivery`` and ``state``: what was stored now.
+    is as it was when ``obstacle`` was judged. ``stored``: what was stored now.
     """
 
     known: int | None = None
@@ -90,9 +130,7 @@ class Facts:
     taken: int | None = None
     fresh: bool = False
     obstacle: Obstacle | Literal["subject_not_sealed"] | None = None
-    seq: int | None = None
-    delivery: DeliveryId | None = None
-    state: State | None = None
+    stored: Stored | None = None
 
 
 Verdict = (
@@ -118,7 +156,7 @@ def judge(facts: Facts) -> Verdict:  # noqa: PLR0911 - one return for each row o
     """
     if facts.known is not None:
         return "known"
-    if facts.seq is not None:
+    if facts.stored is not None:
         return "stored"
     if facts.named == 0:
         return "task_not_found"

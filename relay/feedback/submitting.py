@@ -67,12 +67,14 @@ class Submitting:
             return await self._repeat(principal, facts.known, offer, wait)
         if verdict == "taken" and facts.taken is not None:
             raise taken(await self._submissions.get(facts.taken))
-        if verdict != "stored" or facts.seq is None or facts.delivery is None or facts.agent is None:
+        if verdict != "stored" or facts.stored is None:
             raise refuse(verdict, targets=await self._named(owner, offer, verdict))
-        self._metrics.accepted(facts.agent)
-        if facts.state in {"sending", "pending"}:
-            await self._wait(self._courier.expect(facts.delivery), wait)
-        return _answered(await self._submissions.get(facts.seq), final_status=202)
+        stored = facts.stored
+        self._metrics.accepted(stored.agent)
+        if not wait or stored.state not in {"sending", "pending"}:
+            return _answered(stored.submission(offer, principal.tenant), final_status=202)
+        await self._wait(self._courier.expect(stored.delivery), wait)
+        return _answered(await self._submissions.get(stored.seq), final_status=202)
 
     async def _store(
         self, principal: Principal, owner: Owner, offer: Offer, trace_context: str | None

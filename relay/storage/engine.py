@@ -1,16 +1,22 @@
-"""Connections. SQLite and PostgreSQL behind one small interface.
+"""Connections. SQLite and PostgreSQL behind one small interface; for what everything waits for, see `express`.
 
 On SQLite one connection writes, every transaction with BEGIN IMMEDIATE: its default transactions lose updates
 silently when two of them read and then write.
 """
 
-from collections.abc import AsyncIterator
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from sqlalchemy import URL, TextClause, event, make_url, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from relay.storage.express import SQLITE_BUSY_SECONDS, SQLITE_PRAGMAS, Line, WritingThread
+
+T = TypeVar("T")
 
 Dialect = Literal["sqlite", "postgresql"]
 
@@ -31,6 +37,10 @@ class Database:
         self._reader = reader
         self._writer = writer
         self._autocommit = autocommit
+        self._lines: list[Line] = []
+        # On SQLite writers of one process take turns here, rather than wait for the file's lock, which is not fair.
+        self._turn = asyncio.Lock()
+        self._thread = WritingThread(writer.url.database or "") if dialect == "sqlite" else None
 
     @classmethod
     def open(cls, url: str | URL, *, pool_size: int = 10) -> "Database":
@@ -45,7 +55,8 @@ class Database:
         url = url.set(drivername="sqlite+aiosqlite")
         if url.database:
             Path(url.database).parent.mkdir(parents=True, exist_ok=True)
-        options: dict[str, Any] = {"hide_parameters": True, "connect_args": {"isolation_level": None, "timeout": 30}}
+        connect_args = {"isolation_level": None, "timeout": SQLITE_BUSY_SECONDS}
+        options: dict[str, Any] = {"hide_parameters": True, "connect_args": connect_args}
         writer = create_async_engine(url, pool_size=1, max_overflow=0, **options)
         reader = create_async_engine(url, pool_size=min(pool_size, 4), max_overflow=0, **options)
         for engine, begin in ((writer, "BEGIN IMMEDIATE"), (reader, "BEGIN")):
@@ -60,6 +71,7 @@ class Database:
             pool_size=pool_size,
             max_overflow=0,
             pool_pre_ping=True,
+            pool_use_lifo=True,  # what was used last has its statements prepared
         )
         return cls("postgresql", engine, engine, engine.execution_options(isolation_level="AUTOCOMMIT"))
 
@@ -73,8 +85,12 @@ class Database:
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncConnection]:
         """One transaction, committed on leaving, rolled back by an exception."""
-        async with self._writer.begin() as connection:
-            yield connection
+        if self._thread is None:
+            async with self._writer.begin() as connection:
+                yield connection
+        else:
+            async with self._turn, self._writer.begin() as connection:
+                yield connection
 
     @asynccontextmanager
     async def statement(self) -> AsyncIterator[AsyncConnection]:
@@ -85,6 +101,19 @@ class Database:
         else:
             async with self._autocommit.connect() as connection:
                 yield connection
+
+    def line(self) -> Line:
+        """PostgreSQL: a connection of its own, for a statement that is made over and over."""
+        line = Line(self.url)
+        self._lines.append(line)
+        return line
+
+    async def transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """SQLite: one transaction, carried out in the thread that writes."""
+        if self._thread is None:
+            raise TypeError("only SQLite has a thread that writes")
+        async with self._turn:
+            return await self._thread.run(work)
 
     @asynccontextmanager
     async def connect_for_migration(self) -> AsyncIterator[AsyncConnection]:
@@ -102,6 +131,10 @@ class Database:
             await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": lock})
 
     async def close(self) -> None:
+        for line in self._lines:
+            await line.close()
+        if self._thread is not None:
+            await self._thread.close()
         await self._reader.dispose()
         if self._writer is not self._reader:
             await self._writer.dispose()
@@ -123,7 +156,7 @@ def _configure_sqlite(engine: AsyncEngine, begin: str) -> None:
     @event.listens_for(engine.sync_engine, "connect")
     def pragmas(connection: Any, _record: object) -> None:  # noqa: ANN401 - the driver's own type
         cursor = connection.cursor()
-        for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "recursive_triggers = ON"):
+        for pragma in SQLITE_PRAGMAS:
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
         # SQLite's own knows the letters of ASCII only.
