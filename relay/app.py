@@ -10,7 +10,7 @@ from aiohttp import web
 
 from registry.credentials import Authorizations
 from registry.egress import Egress
-from registry.registrations import Declaration, Registrations
+from registry.registrations import Registrations
 from relay import api, feedback, health, provenance
 from relay.clock import Clock, SystemClock
 from relay.config import Config
@@ -18,6 +18,7 @@ from relay.delivery.asking import Asking
 from relay.delivery.attempt import Attempts
 from relay.delivery.courier import Courier
 from relay.delivery.exchanges import Exchanges
+from relay.delivery.parking import Parking
 from relay.delivery.reconcile.reconciler import Reconciler
 from relay.delivery.reconcile.store import Checks
 from relay.delivery.schedule import schedule
@@ -75,6 +76,7 @@ class Relay:
     acceptance: Acceptance
     deliveries: Deliveries
     feed: Feed
+    parking: Parking
     worker: Worker
     reconciler: Reconciler | None
 
@@ -88,7 +90,7 @@ async def assembled(config: Config, *, clock: Clock | None = None) -> AsyncItera
     try:
         await (schema.migrate(db) if config.database.auto_migrate else schema.require_current(db))
         owner_keys = await OwnerKeys.load(db, **msgspec.structs.asdict(config.owners))
-        await Agents(db).seed(_declarations(config))
+        await Agents(db).seed(config.agents)
         async with Egress(config.egress_policy()) as egress:
             relay = await _make(config, clock, metrics, db, owner_keys, egress)
             try:
@@ -181,6 +183,7 @@ async def _make(
         ),
         deliveries=deliveries,
         feed=feed,
+        parking=Parking(db, poll_seconds=limits.poll_seconds),
         worker=worker,
         reconciler=reconciler,
     )
@@ -235,13 +238,6 @@ def build_app(relay: Relay) -> web.Application:
     )
     app.add_routes(api.ROUTES)
     return app
-
-
-def _declarations(config: Config) -> list[Declaration]:
-    return [
-        Declaration(agent=a.id, name=a.name, origin=a.origin, protocol=a.protocol, credentials=a.credentials)
-        for a in config.agents
-    ]
 
 
 def _issuers(config: Config) -> list[IssuerPolicy]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from sqlalchemy import URL, make_url
 
 from registry.egress import EgressPolicy
-from registry.model import AgentId, Credential
+from registry.registrations import Declaration
 from relay.config.sections import (
     DatabaseAccess,
     Delivery,
@@ -25,17 +25,6 @@ from relay.errors import StartupError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConfiguredAgent:
-    """One ``[[agents]]`` entry. ``origin`` is canonical; ``protocol`` None: nothing is ever sent."""
-
-    id: AgentId
-    name: str
-    origin: str
-    protocol: str | None
-    credentials: tuple[Credential, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """One configuration file, as loaded. Paths in it are absolute, spans are seconds."""
 
@@ -44,7 +33,7 @@ class Config:
     database: DatabaseAccess
     owners: Owners
     identity: Identity
-    agents: tuple[ConfiguredAgent, ...]
+    agents: tuple[Declaration, ...]
     delivery: Delivery
     egress: EgressRules
     limits: Limits
@@ -62,16 +51,7 @@ class Config:
             database=file.database,
             owners=file.owners,
             identity=file.identity,
-            agents=tuple(
-                ConfiguredAgent(
-                    id=AgentId(agent.id),
-                    name=agent.name,
-                    origin=agent.origin,
-                    protocol=agent.protocol,
-                    credentials=tuple(written.credential() for written in agent.credentials),
-                )
-                for agent in file.agents
-            ),
+            agents=tuple(agent.declaration() for agent in file.agents),
             delivery=file.delivery,
             egress=file.egress,
             limits=file.limits,

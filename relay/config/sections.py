@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from registry import model
+from registry.registrations import Declaration
 from relay.config.durations import Duration
 
 Port = Annotated[int, Meta(ge=0, le=65_535)]
@@ -129,12 +130,29 @@ def _members(written: CertifiedCredential) -> dict[str, Any]:
 WrittenCredential: TypeAlias = ClientCredentials | OwnerAssertion | TokenExchange | StaticBearer
 
 
+class AgentLimits(Section, frozen=True, kw_only=True):
+    in_flight: Count | None = None
+
+
 class WrittenAgent(Section, frozen=True, kw_only=True):
     id: Text
     name: Text
     origin: Text
     protocol: Text | None = None
+    owner_contact: Text | None = None
+    limits: AgentLimits = AgentLimits()
     credentials: tuple[WrittenCredential, ...] = ()
+
+    def declaration(self) -> Declaration:
+        return Declaration(
+            agent=model.AgentId(self.id),
+            name=self.name,
+            origin=self.origin,
+            protocol=self.protocol,
+            credentials=tuple(written.credential() for written in self.credentials),
+            limits=model.Limits(in_flight=self.limits.in_flight),
+            owner_contact=self.owner_contact,
+        )
 
 
 class Breaker(Section, frozen=True, kw_only=True):
@@ -178,6 +196,7 @@ class Limits(Section, frozen=True, kw_only=True):
 
 class Registry(Section, frozen=True, kw_only=True):
     admin_issuers: tuple[Text, ...] = ()
+    four_eyes: bool = False
 
 
 class Operators(Section, frozen=True, kw_only=True):

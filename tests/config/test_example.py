@@ -81,7 +81,7 @@ def test_every_key_is_explained_once():
 def test_the_example_loads():
     """The example is a configuration, not a sketch of one."""
     config = load(EXAMPLE, {})
-    assert [agent.id for agent in config.agents] == ["literature", "chemistry"]
+    assert [agent.agent for agent in config.agents] == ["literature", "chemistry"]
     modes = [credential.mode for agent in config.agents for credential in agent.credentials]
     assert modes == ["client_credentials", "token_exchange", "owner_assertion", "static_bearer"]
 
