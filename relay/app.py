@@ -50,6 +50,10 @@ from relay.limits.counts import Counts
 from relay.operators.agents import Agents
 from relay.provenance.recording import ClientPolicy, Recorder
 from relay.provenance.store import Tasks
+from relay.retention.configured import policy
+from relay.retention.housekeeping import ACTOR, Housekeeping
+from relay.retention.pruning import Pruning
+from relay.retention.sweeping import Sweep
 from relay.storage import schema
 from relay.storage.engine import Database
 from relay.telemetry import Metrics
@@ -78,6 +82,7 @@ class Relay:
     feed: Feed
     parking: Parking
     worker: Worker
+    housekeeping: Housekeeping
     reconciler: Reconciler | None
 
 
@@ -186,6 +191,12 @@ async def _make(
         parking=Parking(db, poll_seconds=limits.poll_seconds),
         worker=worker,
         reconciler=reconciler,
+        housekeeping=Housekeeping(
+            Sweep(db, policy(config.retention), by=ACTOR),
+            Pruning(db, days=config.retention.events_days),
+            every_seconds=config.retention.sweep_seconds,
+            on_change=feed.wake,
+        ),
     )
 
 

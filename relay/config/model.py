@@ -19,6 +19,7 @@ from relay.config.sections import (
     Operators,
     Owners,
     Registry,
+    Retention,
     Server,
 )
 from relay.errors import StartupError
@@ -37,6 +38,7 @@ class Config:
     delivery: Delivery
     egress: EgressRules
     limits: Limits
+    retention: Retention
     registry: Registry
     operators: Operators
     logging: Logging
@@ -55,6 +57,7 @@ class Config:
             delivery=file.delivery,
             egress=file.egress,
             limits=file.limits,
+            retention=file.retention,
             registry=file.registry,
             operators=file.operators,
             logging=file.logging,

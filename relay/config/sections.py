@@ -194,6 +194,21 @@ class Limits(Section, frozen=True, kw_only=True):
     per_address: Rate = 0
 
 
+Days = Annotated[int, Meta(ge=0, le=36_500)]
+"""0: for ever."""
+
+
+class TenantRetention(Section, frozen=True, kw_only=True):
+    days: Days
+
+
+class Retention(Section, frozen=True, kw_only=True):
+    days: Days = 0
+    sweep_seconds: Span = 3600
+    events_days: Annotated[int, Meta(ge=1, le=3650)] = 7
+    tenants: dict[Text, TenantRetention] = {}
+
+
 class Registry(Section, frozen=True, kw_only=True):
     admin_issuers: tuple[Text, ...] = ()
     four_eyes: bool = False
@@ -220,6 +235,7 @@ class File(Section, frozen=True, kw_only=True):
     delivery: Delivery = Delivery()
     egress: EgressRules = EgressRules()
     limits: Limits = Limits()
+    retention: Retention = Retention()
     registry: Registry = Registry()
     operators: Operators = Operators()
     logging: Logging = Logging()
