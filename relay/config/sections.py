@@ -155,6 +155,12 @@ class WrittenAgent(Section, frozen=True, kw_only=True):
         )
 
 
+class AgentsFile(Section, frozen=True, kw_only=True):
+    """A file with nothing but agents: what is proposed from the command line."""
+
+    agents: tuple[WrittenAgent, ...]
+
+
 class Breaker(Section, frozen=True, kw_only=True):
     failure_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.5
     minimum: Count = 10
