@@ -124,6 +124,9 @@ class Limits:
     in_flight: int | None = None
 
 
+UNBOUNDED = Limits()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
     """One version of what is known of an agent's destination. A change is a new version.
@@ -143,7 +146,7 @@ class Registration:
     protocol: str | None
     credentials: tuple[Credential, ...]
     lineage: int
-    limits: Limits = Limits()
+    limits: Limits = UNBOUNDED
     owner_contact: str | None = None
 
     @property

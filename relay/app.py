@@ -10,7 +10,7 @@ from aiohttp import web
 
 from registry.credentials import Authorizations
 from registry.egress import Egress
-from registry.registrations import Declaration, Registrations
+from registry.registrations import Registrations
 from relay import api, feedback, health, provenance
 from relay.clock import Clock, SystemClock
 from relay.config import Config
@@ -18,6 +18,7 @@ from relay.delivery.asking import Asking
 from relay.delivery.attempt import Attempts
 from relay.delivery.courier import Courier
 from relay.delivery.exchanges import Exchanges
+from relay.delivery.parking import Parking
 from relay.delivery.reconcile.reconciler import Reconciler
 from relay.delivery.reconcile.store import Checks
 from relay.delivery.schedule import schedule
@@ -49,6 +50,10 @@ from relay.limits.counts import Counts
 from relay.operators.agents import Agents
 from relay.provenance.recording import ClientPolicy, Recorder
 from relay.provenance.store import Tasks
+from relay.retention.configured import policy
+from relay.retention.housekeeping import ACTOR, Housekeeping
+from relay.retention.pruning import Pruning
+from relay.retention.sweeping import Sweep
 from relay.storage import schema
 from relay.storage.engine import Database
 from relay.telemetry import Metrics
@@ -75,7 +80,9 @@ class Relay:
     acceptance: Acceptance
     deliveries: Deliveries
     feed: Feed
+    parking: Parking
     worker: Worker
+    housekeeping: Housekeeping
     reconciler: Reconciler | None
 
 
@@ -88,7 +95,7 @@ async def assembled(config: Config, *, clock: Clock | None = None) -> AsyncItera
     try:
         await (schema.migrate(db) if config.database.auto_migrate else schema.require_current(db))
         owner_keys = await OwnerKeys.load(db, **msgspec.structs.asdict(config.owners))
-        await Agents(db).seed(_declarations(config))
+        await Agents(db).seed(config.agents)
         async with Egress(config.egress_policy()) as egress:
             relay = await _make(config, clock, metrics, db, owner_keys, egress)
             try:
@@ -181,8 +188,15 @@ async def _make(
         ),
         deliveries=deliveries,
         feed=feed,
+        parking=Parking(db, poll_seconds=limits.poll_seconds),
         worker=worker,
         reconciler=reconciler,
+        housekeeping=Housekeeping(
+            Sweep(db, policy(config.retention), by=ACTOR),
+            Pruning(db, days=config.retention.events_days),
+            every_seconds=config.retention.sweep_seconds,
+            on_change=feed.wake,
+        ),
     )
 
 
@@ -235,13 +249,6 @@ def build_app(relay: Relay) -> web.Application:
     )
     app.add_routes(api.ROUTES)
     return app
-
-
-def _declarations(config: Config) -> list[Declaration]:
-    return [
-        Declaration(agent=a.id, name=a.name, origin=a.origin, protocol=a.protocol, credentials=a.credentials)
-        for a in config.agents
-    ]
 
 
 def _issuers(config: Config) -> list[IssuerPolicy]:

@@ -127,6 +127,8 @@ def upgrade() -> None:
     )
     op.add_column("agents", sa.Column("parking_until", sa.BigInteger(), nullable=True))
     op.execute("UPDATE agents SET parked_revision = revision")
+    for column in ("last_success_at", "last_failure_at"):
+        op.add_column("agent_breakers", sa.Column(column, sa.BigInteger(), nullable=True))
     op.drop_index("ix_deliveries_parked", table_name="deliveries")
     op.create_index(
         "ix_deliveries_parked",

@@ -6,6 +6,8 @@ import click
 
 from relay.cli.agents import agents
 from relay.cli.keys import keys
+from relay.cli.owners import owners
+from relay.cli.retention import retention
 from relay.cli.running import (
     FAILED,
     WRONG_SURROUNDINGS,
@@ -174,3 +176,5 @@ def version() -> None:
 
 program.add_command(agents)
 program.add_command(keys)
+program.add_command(owners)
+program.add_command(retention)

@@ -2,6 +2,6 @@
 
 from relay.config.files import require_files
 from relay.config.loading import load
-from relay.config.model import Config, ConfiguredAgent
+from relay.config.model import Config
 
-__all__ = ["Config", "ConfiguredAgent", "load", "require_files"]
+__all__ = ["Config", "load", "require_files"]

@@ -227,15 +227,35 @@ def _url(place: Place, text: str, *, development: bool) -> Iterator[Problem]:
     try:
         canonical_url(text, development=development)
     except ValueError as refused:
-        yield Problem(place, str(refused))
+        yield Problem(place, _with_way_out(text, str(refused), canonical_url, development=development))
 
 
 def _origin(place: Place, text: str, *, development: bool) -> Iterator[Problem]:
     try:
         canonical_origin(text, development=development)
     except ValueError as refused:
-        yield Problem(place, str(refused))
+        yield Problem(place, _with_way_out(text, str(refused), canonical_origin, development=development))
 
+
+def _with_way_out(text: str, refusal: str, check: Callable[..., str], *, development: bool) -> str:
+    """The refusal, with the key to turn where that is all that stands against the text."""
+    if development:
+        return refusal
+    try:
+        check(text, development=True)
+    except ValueError:
+        return refusal
+    return f"{refusal} (for a trial on this machine alone: [server] development = true)"
+
+
+AGENT_CHECKS: tuple[Check, ...] = (
+    agent_ids_are_unique,
+    origins_are_canonical,
+    protocols_are_known,
+    opted_in_agents_have_credentials,
+    credentials_are_usable,
+)
+"""Those about ``[[agents]]``, which hold for an entry that comes from elsewhere too."""
 
 CHECKS: tuple[Check, ...] = (
     lease_outlasts_deadline,
@@ -245,11 +265,7 @@ CHECKS: tuple[Check, ...] = (
     owners_keys_are_two_files,
     issuers_are_usable,
     clients_name_known_issuers,
-    agent_ids_are_unique,
-    origins_are_canonical,
-    protocols_are_known,
-    opted_in_agents_have_credentials,
-    credentials_are_usable,
+    *AGENT_CHECKS,
     networks_are_networks,
     some_peers_are_no_proxies,
     admin_issuers_are_known,

@@ -37,7 +37,7 @@ async def _unusable(config: Config) -> AsyncIterator[str]:
     for agent in config.agents:
         for number, credential in enumerate(agent.credentials, start=1):
             async for problem in _unusable_of(credential):
-                yield f"[[agents]] {agent.id}, credentials no. {number}: {problem}"
+                yield f"[[agents]] {agent.agent}, credentials no. {number}: {problem}"
 
 
 async def _unusable_of(credential: Credential) -> AsyncIterator[str]:

@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,9 +15,11 @@ from relay.config.diagnosis import diagnose
 from relay.config.durations import Duration
 from relay.config.lines import find_lines
 from relay.config.model import Config
-from relay.config.problems import report
-from relay.config.sections import File
+from relay.config.problems import Place, report
+from relay.config.sections import AgentsFile, File, WrittenAgent
 from relay.errors import ConfigError
+
+T = TypeVar("T")
 
 DATABASE_PASSWORD = "RELAY_DATABASE_PASSWORD"  # noqa: S105 - the variable's name
 
@@ -32,7 +34,7 @@ def load(path: Path, environ: Mapping[str, str] | None = None) -> Config:
     text = _read(path)
     written = _parse(path, text)
     fill(written)
-    file = _decode(path, text, written)
+    file = _decode(path, text, written, File)
     _check(path, text, file)
     return Config.of(file, path=path.absolute(), database_password=environ.get(DATABASE_PASSWORD))
 
@@ -53,12 +55,18 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
         raise ConfigError(f"{path}: is not TOML: {error}") from None
 
 
-def _decode(path: Path, text: str, written: dict[str, Any]) -> File:
+def decode_fragment(path: Path) -> tuple[tuple[WrittenAgent, ...], Mapping[Place, int]]:
+    """The agents of a file that holds nothing else, and the lines of its keys. Raises ConfigError as `load` does."""
+    text = _read(path)
+    return _decode(path, text, _parse(path, text), AgentsFile).agents, find_lines(text)
+
+
+def _decode(path: Path, text: str, written: dict[str, Any], expected: type[T]) -> T:
     decode = partial(msgspec.convert, dec_hook=partial(_decode_own_types, path.absolute().parent))
     try:
-        file: File = decode(written, File)
+        file: T = decode(written, expected)
     except msgspec.ValidationError as error:
-        problems = diagnose(written, File, decode)
+        problems = diagnose(written, expected, decode)
         raise ConfigError(report(str(path), problems, find_lines(text)) or f"{path}: {error}") from None
     return file
 

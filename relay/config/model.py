@@ -7,7 +7,7 @@ from pathlib import Path
 from sqlalchemy import URL, make_url
 
 from registry.egress import EgressPolicy
-from registry.model import AgentId, Credential
+from registry.registrations import Declaration
 from relay.config.sections import (
     DatabaseAccess,
     Delivery,
@@ -19,20 +19,10 @@ from relay.config.sections import (
     Operators,
     Owners,
     Registry,
+    Retention,
     Server,
 )
 from relay.errors import StartupError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfiguredAgent:
-    """One ``[[agents]]`` entry. ``origin`` is canonical; ``protocol`` None: nothing is ever sent."""
-
-    id: AgentId
-    name: str
-    origin: str
-    protocol: str | None
-    credentials: tuple[Credential, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +34,11 @@ class Config:
     database: DatabaseAccess
     owners: Owners
     identity: Identity
-    agents: tuple[ConfiguredAgent, ...]
+    agents: tuple[Declaration, ...]
     delivery: Delivery
     egress: EgressRules
     limits: Limits
+    retention: Retention
     registry: Registry
     operators: Operators
     logging: Logging
@@ -62,19 +53,11 @@ class Config:
             database=file.database,
             owners=file.owners,
             identity=file.identity,
-            agents=tuple(
-                ConfiguredAgent(
-                    id=AgentId(agent.id),
-                    name=agent.name,
-                    origin=agent.origin,
-                    protocol=agent.protocol,
-                    credentials=tuple(written.credential() for written in agent.credentials),
-                )
-                for agent in file.agents
-            ),
+            agents=tuple(agent.declaration() for agent in file.agents),
             delivery=file.delivery,
             egress=file.egress,
             limits=file.limits,
+            retention=file.retention,
             registry=file.registry,
             operators=file.operators,
             logging=file.logging,

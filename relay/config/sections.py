@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from registry import model
+from registry.registrations import Declaration
 from relay.config.durations import Duration
 
 Port = Annotated[int, Meta(ge=0, le=65_535)]
@@ -129,12 +130,35 @@ def _members(written: CertifiedCredential) -> dict[str, Any]:
 WrittenCredential: TypeAlias = ClientCredentials | OwnerAssertion | TokenExchange | StaticBearer
 
 
+class AgentLimits(Section, frozen=True, kw_only=True):
+    in_flight: Count | None = None
+
+
 class WrittenAgent(Section, frozen=True, kw_only=True):
     id: Text
     name: Text
     origin: Text
     protocol: Text | None = None
+    owner_contact: Text | None = None
+    limits: AgentLimits = AgentLimits()
     credentials: tuple[WrittenCredential, ...] = ()
+
+    def declaration(self) -> Declaration:
+        return Declaration(
+            agent=model.AgentId(self.id),
+            name=self.name,
+            origin=self.origin,
+            protocol=self.protocol,
+            credentials=tuple(written.credential() for written in self.credentials),
+            limits=model.Limits(in_flight=self.limits.in_flight),
+            owner_contact=self.owner_contact,
+        )
+
+
+class AgentsFile(Section, frozen=True, kw_only=True):
+    """A file with nothing but agents: what is proposed from the command line."""
+
+    agents: tuple[WrittenAgent, ...]
 
 
 class Breaker(Section, frozen=True, kw_only=True):
@@ -176,8 +200,24 @@ class Limits(Section, frozen=True, kw_only=True):
     per_address: Rate = 0
 
 
+Days = Annotated[int, Meta(ge=0, le=36_500)]
+"""0: for ever."""
+
+
+class TenantRetention(Section, frozen=True, kw_only=True):
+    days: Days
+
+
+class Retention(Section, frozen=True, kw_only=True):
+    days: Days = 0
+    sweep_seconds: Span = 3600
+    events_days: Annotated[int, Meta(ge=1, le=3650)] = 7
+    tenants: dict[Text, TenantRetention] = {}
+
+
 class Registry(Section, frozen=True, kw_only=True):
     admin_issuers: tuple[Text, ...] = ()
+    four_eyes: bool = False
 
 
 class Operators(Section, frozen=True, kw_only=True):
@@ -201,6 +241,7 @@ class File(Section, frozen=True, kw_only=True):
     delivery: Delivery = Delivery()
     egress: EgressRules = EgressRules()
     limits: Limits = Limits()
+    retention: Retention = Retention()
     registry: Registry = Registry()
     operators: Operators = Operators()
     logging: Logging = Logging()

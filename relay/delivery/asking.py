@@ -54,7 +54,7 @@ class Asking:
             return False
         await self._registry.refresh()  # somebody waits for the answer: a stale view would turn them away
         known = self._registry.snapshot.get(agent)
-        if known is None:
+        if known is None or not known.sendable:
             return False
         before = self._clock.monotonic()
         present = live_token is not None

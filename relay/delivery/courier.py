@@ -1,7 +1,7 @@
 """Carries claimed deliveries: bounded in flight per agent, each settled whatever happens, given back at a shutdown."""
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
 import structlog
@@ -12,6 +12,7 @@ from relay.clock import Clock
 from relay.delivery.attempt import Attempts, Progress
 from relay.delivery.model import Claim, Claimed, DeliveryId, Outcome, Settled, Settlement
 from relay.delivery.settling import Settlements
+from relay.delivery.turns import Turns
 from relay.redaction import outline
 from relay.telemetry import Metrics
 
@@ -44,7 +45,7 @@ class Courier:
         self._most = in_flight_per_agent
         self._patience = lease_seconds - deadline_seconds - LEASE_MARGIN_SECONDS
         self._in_flight: Counter[AgentId] = Counter()
-        self._turns: defaultdict[AgentId, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(self._most))
+        self._turns: dict[AgentId, Turns] = {}
         self._group: asyncio.TaskGroup | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._scopes: set[asyncio.Timeout] = set()
@@ -66,7 +67,13 @@ class Courier:
 
         Two claims at the same moment may take more between them; what is beyond the bound waits its turn in `carry`.
         """
-        return {agent: max(0, self._most - self._in_flight[agent]) for agent in agents}
+        return {agent: max(0, self._most_of(agent) - self._in_flight[agent]) for agent in agents}
+
+    def _most_of(self, agent: AgentId) -> int:
+        """The bound of the registration in force, else that of every agent."""
+        known = self._registry.snapshot.get(agent)
+        own = known.approved.limits.in_flight if known is not None and known.approved else None
+        return own or self._most
 
     def expect(self, delivery: DeliveryId) -> asyncio.Future[None]:
         """A future that is done once this process has settled an attempt at the delivery."""
@@ -110,7 +117,7 @@ class Courier:
     async def _carry(self, claimed: Claimed) -> None:
         claim = claimed.claim
         try:
-            async with self._turns[claim.agent]:
+            async with self._turn(claim.agent):
                 outcome = await self._outcome(claimed)
             settled = await self._settlements.settle(Settlement(claim, outcome))
         except Exception as error:  # noqa: BLE001 - the lease ends and the attempt is made again
@@ -119,6 +126,11 @@ class Courier:
             self._tell(claimed, outcome, settled)
         finally:
             self._release(claim)
+
+    def _turn(self, agent: AgentId) -> Turns:
+        if agent not in self._turns:
+            self._turns[agent] = Turns(lambda: self._most_of(agent))
+        return self._turns[agent]
 
     def _release(self, claim: Claim) -> None:
         self._in_flight[claim.agent] -= 1

@@ -179,8 +179,9 @@ SELECT c.tenant, c.owner, 'feedback', c.submission, c.state, {now} FROM {changed
 # a failure while it half-opens. Attempts that were lost, given back, or
 # never got past the authorization server say nothing of the agent.
 BREAKERS = """
-INSERT INTO agent_breakers (agent, window_started_at, attempts, failures, open_until, paused_until)
-SELECT agent, {now}, total, failed,
+INSERT INTO agent_breakers (agent, window_started_at, attempts, failures, last_success_at, last_failure_at, open_until,
+    paused_until)
+SELECT agent, {now}, total, failed, CASE WHEN failed < total THEN {now} END, CASE WHEN failed > 0 THEN {now} END,
     CASE WHEN total >= :minimum AND failed >= :ratio * total THEN {now} + :open_ms END,
     CASE WHEN pause_ms > 0 THEN {now} + pause_ms END
 FROM (
@@ -192,6 +193,8 @@ ON CONFLICT (agent) DO UPDATE SET
     window_started_at = CASE WHEN {restart} THEN excluded.window_started_at ELSE agent_breakers.window_started_at END,
     attempts = excluded.attempts + CASE WHEN {restart} THEN 0 ELSE agent_breakers.attempts END,
     failures = excluded.failures + CASE WHEN {restart} THEN 0 ELSE agent_breakers.failures END,
+    last_success_at = COALESCE(excluded.last_success_at, agent_breakers.last_success_at),
+    last_failure_at = COALESCE(excluded.last_failure_at, agent_breakers.last_failure_at),
     open_until = CASE
         WHEN agent_breakers.open_until IS NOT NULL AND excluded.failures < excluded.attempts THEN NULL
         WHEN agent_breakers.open_until > {now} THEN agent_breakers.open_until

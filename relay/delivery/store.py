@@ -67,7 +67,7 @@ class Deliveries:
         rows = [
             {"agent": agent, "free": free, "revision": snapshot[agent].revision}
             for agent, free in slots.items()
-            if free > 0 and snapshot[agent].approved
+            if free > 0 and snapshot[agent].sendable
         ]
         if not rows:
             return []

@@ -7,7 +7,7 @@ ratings are kept in one SQLite file in the state directory.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,9 +134,19 @@ class Trust:
 
 @asynccontextmanager
 async def running(
-    state: Path, authority: Authority, agent: str, trust: Trust, *, port: int = 0, clock: Clock = _SYSTEM_CLOCK
+    state: Path,
+    authority: Authority,
+    agent: str,
+    trust: Trust,
+    *,
+    port: int = 0,
+    clock: Clock = _SYSTEM_CLOCK,
+    ratings: Callable[[Database], Ratings] = Ratings,
 ) -> AsyncIterator[str]:
-    """The specialist of ``state``, answering on loopback within the block; gives its origin."""
+    """The specialist of ``state``, answering on loopback within the block; gives its origin.
+
+    ``ratings`` makes what keeps the ratings.
+    """
     async with AsyncExitStack() as stack:
         db = Database.open(f"sqlite:///{state / 'specialist.db'}")
         stack.push_async_callback(db.close)
@@ -154,7 +164,7 @@ async def running(
             secret=secret(state / "owner-keys"),
         )
         runs = Runs(db, agent=agent, skill=SKILLS[agent])
-        specialist = Specialist(agent, runs=runs, ratings=Ratings(db), callers=callers)
+        specialist = Specialist(agent, runs=runs, ratings=ratings(db), callers=callers)
         await stack.enter_async_context(serving(specialist.application(), listener, tls=authority.server_context()))
         yield origin
 

@@ -178,7 +178,7 @@ def _capability(agent: Agent, tenant: str, acting: Acting) -> dict[str, Any]:
         "ran_as": acting.ran_as,
         "revision": agent.revision,
         "obstacle": _obstacle(agent, acting),
-        "held": tenant in agent.held_by,
+        "held": agent.is_held_for(tenant),
         "needs_presence": approved is not None and needs_presence(approved.credentials, acting),
         "lineage": approved.lineage if approved else 0,
         "protocol": approved.protocol if approved else None,

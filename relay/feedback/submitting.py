@@ -101,7 +101,7 @@ class Submitting:
                 case "registry_changed":
                     await self._registry.reload()
                 case "subject_not_sealed":
-                    owner = await self._owners.ensure(principal.owner, seal_subject=True)
+                    owner = await self._owners.ensure(principal.owner, seal_subject=True, present=True)
                 case "raced":
                     pass
                 case _:
@@ -144,7 +144,10 @@ class Submitting:
             ):
                 return
             await self._registry.reload()
-            if (await self._submissions.get(stored.seq)).state not in {"rejected", "exhausted"}:
+            stored = await self._submissions.get(stored.seq)
+            if stored.erased_at is not None:
+                raise erased()
+            if stored.state not in {"rejected", "exhausted"}:
                 return  # somebody else was first
         raise RuntimeError("the registration keeps changing")
 
@@ -189,7 +192,11 @@ def _live_token(principal: Principal) -> str | None:
 
 
 def _answered(stored: Submission, *, final_status: Literal[200, 202]) -> Answered:
-    """201 only for what is saved. A first answer is 202 for whatever else; a repeat of what is final is 200."""
+    """201 only for what is saved. A first answer is 202 for whatever else; a repeat of what is final is 200. What was
+    erased while the caller waited is gone.
+    """
+    if stored.erased_at is not None:
+        raise erased()
     if stored.state == "saved":
         return Answered(stored, 201)
     return Answered(stored, final_status if stored.state in FINAL else 202)

@@ -48,7 +48,7 @@ _INSERT: Final = (
 )
 _SEAL: Final = text(
     "UPDATE owners SET sealed_subject = :sealed_subject, seal_kid = :seal_kid "
-    "WHERE id = :id AND sealed_subject IS NULL AND erased_at IS NULL"
+    "WHERE id = :id AND sealed_subject IS NULL AND (erased_at IS NULL OR :present)"
 )
 
 
@@ -60,8 +60,9 @@ def new_owner_key() -> str:
 class Owners:
     """The owners of a deployment.
 
-    Owners are remembered. A remembered one is right in everything that never changes; that its subject is not sealed
-    may have been overtaken by another process: `by_id` always looks.
+    Owners are remembered. A remembered one is right in everything that never changes. Whether its subject is sealed may
+    have been overtaken by another process: that it is, is looked up each time, since an erasure takes it away; that it
+    is not, is found out where it matters, since `by_id` always looks.
     """
 
     def __init__(self, db: Database, keys: OwnerKeys) -> None:
@@ -77,7 +78,7 @@ class Owners:
         """
         known = self._remembered.get(owner)
         if known is not None:
-            return known
+            return await self.by_id(known.id) if known.subject_sealed else known
         lookups = self._keys.lookups(owner)
         async with self._db.read() as connection:
             rows = (await connection.execute(_FIND, {"lookups": list(lookups.values())})).all()
@@ -103,11 +104,12 @@ class Owners:
         if kid == self._keys.current["pepper"].kid:
             self._remembered.put(owner, _owner(row))
 
-    async def ensure(self, owner: OwnerTuple, *, seal_subject: bool) -> Owner:
+    async def ensure(self, owner: OwnerTuple, *, seal_subject: bool, present: bool = False) -> Owner:
         """The owner of this tuple, stored now if they are new, from however many processes at once.
 
         ``seal_subject`` keeps the subject of a human, sealed, so that the relay can act for them while they are
-        away. A machine has no subject beside its client id.
+        away. A machine has no subject beside its client id. Of an owner who was erased it is kept again only where they
+        are ``present``, with a token of their own: nobody else brings it back.
         """
         seal_subject = seal_subject and owner.kind == "human"
         found = await self.find(owner)
@@ -117,7 +119,7 @@ class Owners:
             if found is None:
                 raise LookupError("an owner that was just stored is not there")
         if seal_subject and not found.subject_sealed:
-            found = await self._seal(found, owner)
+            found = await self._seal(found, owner, present=present)
         return found
 
     async def by_id(self, owner_id: OwnerId) -> Owner:
@@ -161,11 +163,12 @@ class Owners:
                 },
             )
 
-    async def _seal(self, stored: Owner, owner: OwnerTuple) -> Owner:
+    async def _seal(self, stored: Owner, owner: OwnerTuple, *, present: bool) -> Owner:
         async with self._db.write() as connection:
             kids = await self._in_force(connection)
             seal_kid, sealed = self._keys.seal(owner.subject, stored.key, owner, kids["sealing_key"])
-            await connection.execute(_SEAL, {"id": stored.id, "sealed_subject": sealed, "seal_kid": seal_kid})
+            values = {"id": stored.id, "sealed_subject": sealed, "seal_kid": seal_kid, "present": present}
+            await connection.execute(_SEAL, values)
         # Read again: another process may have sealed it first, or the owner is erased.
         found = await self.by_id(stored.id)
         if self._remembered.get(owner) is not None:

@@ -125,10 +125,10 @@ def _of_agents(config: Config, egress: Egress) -> Iterator[Probe]:
         for number, credential in enumerate(agent.credentials, start=1):
             if not isinstance(credential, StaticBearer):
                 url = credential.token_endpoint
-                named = f"[[agents]] {agent.id}, credentials no. {number}, token_endpoint"
+                named = f"[[agents]] {agent.agent}, credentials no. {number}, token_endpoint"
                 yield Probe("token_endpoint", url, named, partial(_ask, egress, certificates, credential, url))
         look = partial(_shake_hands, egress, certificates, agent.credentials[0], agent.origin)
-        yield Probe("agent", agent.origin, f"[[agents]] {agent.id}, origin", look)
+        yield Probe("agent", agent.origin, f"[[agents]] {agent.agent}, origin", look)
 
 
 async def _look_at_issuer(egress: Egress, issuer: Issuer) -> str:

@@ -39,7 +39,9 @@ class Recorder:
         agent = await self._agent(policy, agent_id)
         whose = _owner(principal, policy, body)
         ran_as = _ran_as(principal, whose, body)
-        owner = await self._owners.ensure(whose, seal_subject=_must_seal(agent, whose))
+        owner = await self._owners.ensure(
+            whose, seal_subject=_must_seal(agent, whose), present=whose == principal.owner
+        )
         where = Recording(
             owner=owner.id,
             tenant=principal.tenant,

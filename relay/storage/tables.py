@@ -265,6 +265,9 @@ agent_breakers = Table(
     Column("probe_until", BigInteger),
     # A Retry-After of the agent as a whole (429, 503): nothing of this agent is claimed before.
     Column("paused_until", BigInteger),
+    # When an attempt last ended well, and badly, as the breaker counts them.
+    Column("last_success_at", BigInteger),
+    Column("last_failure_at", BigInteger),
 )
 
 events = Table(

@@ -41,8 +41,8 @@ def keys_in(text: str) -> set[str]:
     """Every key that stands in a file, commented out or not."""
     table, found = "", set()
     for line in text.splitlines():
-        if header := re.fullmatch(r"\[+([\w.]+)\]+", line):
-            table = re.sub(r"(?<=^identity\.clients\.)\w+", "*", header[1])
+        if header := re.fullmatch(r"\[+([\w.]+(?:\"[^\"]+\")?)\]+", line):
+            table = re.sub(r"(?<=^identity\.clients\.)\w+|(?<=^retention\.tenants\.).+", "*", header[1])
         elif key := KEY.match(line):
             found.add(f"{table}.{key['key']}")
     return found
@@ -62,6 +62,7 @@ def test_the_walk_reaches_every_depth():
         "agents.credentials.mode",
         "agents.credentials.token_file",
         "delivery.breaker.minimum",
+        "retention.tenants.*.days",
     }
 
 
@@ -81,7 +82,7 @@ def test_every_key_is_explained_once():
 def test_the_example_loads():
     """The example is a configuration, not a sketch of one."""
     config = load(EXAMPLE, {})
-    assert [agent.id for agent in config.agents] == ["literature", "chemistry"]
+    assert [agent.agent for agent in config.agents] == ["literature", "chemistry"]
     modes = [credential.mode for agent in config.agents for credential in agent.credentials]
     assert modes == ["client_credentials", "token_exchange", "owner_assertion", "static_bearer"]
 
@@ -101,3 +102,5 @@ def test_the_example_shows_the_defaults(loaded: Callable[..., Config]):
     assert msgspec.structs.replace(shown.identity.issuers[0], tenant_claim=None) == least.identity.issuers[0]
     assert (shown.delivery, shown.egress, shown.logging) == (least.delivery, least.egress, least.logging)
     assert (shown.limits, shown.registry, shown.operators) == (least.limits, least.registry, least.operators)
+    assert msgspec.structs.replace(shown.retention, tenants={}) == least.retention
+    assert {own.days for own in shown.retention.tenants.values()} == {least.retention.days}

@@ -129,16 +129,22 @@ async def test_a_subject_moved_to_another_row_does_not_open(owners: Owners, data
         await owners.subject_of(bob.id)
 
 
-async def test_an_erased_owner_is_not_sealed_again(owners: Owners, database: Database) -> None:
-    """Erasure takes the subject away for good: a later request does not bring it back."""
+async def test_an_erased_owner_is_sealed_again_only_by_themselves(owners: Owners, database: Database) -> None:
+    """Erasure takes the subject away: who records a task for them does not bring it back, their own sign-in does."""
     alice = await owners.ensure(ALICE, seal_subject=True)
     async with database.write() as connection:
         await connection.execute(
             database.sql("UPDATE owners SET sealed_subject = NULL, seal_kid = NULL, erased_at = {now} WHERE id = :id"),
             {"id": alice.id},
         )
-    again = await Owners(database, KEYS).ensure(ALICE, seal_subject=True)
-    assert (again.id, again.subject_sealed) == (alice.id, False)
+    # By a process that had them before, and by one that had not.
+    for process in (owners, Owners(database, KEYS)):
+        again = await process.ensure(ALICE, seal_subject=True)
+        assert (again.id, again.subject_sealed) == (alice.id, False)
+    for process in (owners, Owners(database, KEYS)):
+        back = await process.ensure(ALICE, seal_subject=True, present=True)
+        assert (back.id, back.key, back.subject_sealed) == (alice.id, alice.key, True)
+    assert await owners.subject_of(alice.id) == ALICE.subject
 
 
 async def test_another_pepper_finds_nobody(owners: Owners, database: Database) -> None:

@@ -69,7 +69,7 @@ async def test_a_new_agent_is_approved_by_configuration(outbox: Outbox, agents: 
         None,
     )
     assert entry["before"] is None
-    assert entry["after"] == {"newest": 1, "approved": version_one(), "parked": 0, "freed": 0}
+    assert entry["after"] == {"inForce": version_one(), "versions": {"1": "approved"}}
     assert entry["at"] == row["approved_at"]
 
 
@@ -98,8 +98,8 @@ async def test_a_change_at_the_same_destination_is_approved_as_a_new_version(
     assert agent.approved.credentials == changed.credentials
     assert (await outbox.row(delivery))["state"] == "pending"
     entry = (await audited(outbox))[-1]
-    assert (entry["action"], entry["before"]["approved"]["version"]) == ("agent.configured", 1)
-    assert entry["after"]["approved"] == version_one(version=2)
+    assert (entry["action"], entry["before"]["inForce"]["version"]) == ("agent.configured", 1)
+    assert entry["after"]["inForce"] == version_one(version=2)
 
 
 @pytest.mark.parametrize("changed", [MOVED, replace(HERE, protocol=None)], ids=["another origin", "another protocol"])
@@ -110,25 +110,31 @@ async def test_another_destination_is_only_proposed_and_its_deliveries_are_held(
     waiting, sending = await outbox.place(), await outbox.place(state="sending")
     for _ in range(2):
         await seed(agents, changed)
-    assert await standing(agents) == (None, ["superseded", "proposed"])
+    assert await standing(agents) == (None, ["approved", "proposed"])
     assert (await outbox.row(waiting))["state"] == "held"
     assert (await outbox.row(sending))["state"] == "sending"
     entry = (await audited(outbox))[-1]
     assert (entry["action"], entry["actor"]) == ("agent.proposed", "configuration")
-    assert (entry["before"]["approved"], entry["after"]["approved"]) == (version_one(), None)
-    assert (entry["after"]["parked"], entry["after"]["freed"]) == (1, 0)
+    assert (entry["before"]["inForce"], entry["after"]["inForce"]) == (version_one(), None)
 
 
 async def test_back_at_the_last_approved_origin_it_is_approved_again(outbox: Outbox, agents: Agents):
-    """A mistaken edit is undone by undoing it: the same destination, the same lineage, and what was held goes out."""
+    """A mistaken edit is undone by undoing it: the proposal is withdrawn, and what was held goes out. Made again, it is
+    proposed again.
+    """
     delivery = await outbox.place()
     await seed(agents, MOVED)
     assert (await outbox.row(delivery))["state"] == "held"
     await seed(agents, HERE)
-    assert await standing(agents) == (3, ["superseded", "proposed", "approved"])
-    assert (await agents.snapshot())[LITERATURE].lineages == {V1: 1, V2: 2, V3: 1}
+    assert await standing(agents) == (1, ["approved", "withdrawn"])
     assert (await outbox.row(delivery))["state"] == "pending"
-    assert (await audited(outbox))[-1]["after"]["freed"] == 1
+    entry = (await audited(outbox))[-1]
+    assert (entry["action"], entry["actor"]) == ("agent.withdraw", "configuration")
+    await seed(agents, MOVED)
+    assert await standing(agents) == (None, ["approved", "withdrawn", "proposed"])
+    await seed(agents, replace(HERE, name="Renamed"))
+    assert await standing(agents) == (4, ["superseded", "withdrawn", "withdrawn", "approved"])
+    assert (await agents.snapshot())[LITERATURE].lineages == {V1: 1, V2: 2, V3: 2, V4: 1}
 
 
 async def test_an_agent_that_leaves_the_configuration_is_revoked_and_comes_back(outbox: Outbox, agents: Agents):
@@ -167,7 +173,7 @@ async def test_what_an_operator_revoked_stays_revoked(agents: Agents):
     await seed(agents, RENAMED)
     await seed(agents, replace(HERE, name="Renamed again"))
     await seed(agents, HERE)
-    assert await standing(agents) == (None, ["revoked", "proposed", "proposed", "proposed"])
+    assert await standing(agents) == (None, ["revoked", "withdrawn", "withdrawn", "proposed"])
     await agents.approve(LITERATURE, V4, "ops", "fixed")
     await seed(agents, RENAMED)
     assert (await standing(agents))[0] == 5
@@ -192,7 +198,7 @@ async def test_what_an_operator_put_back_in_force_is_what_counts_as_approved_las
     await seed(agents, MOVED)
     assert await standing(agents) == (1, ["approved", "superseded"])
     await seed(agents, replace(MOVED, name="Renamed"))
-    assert await standing(agents) == (None, ["superseded", "superseded", "proposed"])
+    assert await standing(agents) == (None, ["approved", "superseded", "proposed"])
 
 
 async def test_a_hold_outlives_a_start(outbox: Outbox, agents: Agents):
@@ -227,7 +233,7 @@ async def test_processes_that_start_together_make_one_version_of_each_change(dat
         for declarations in ([HERE, CHEMISTRY], [RENAMED, CHEMISTRY], [CHEMISTRY], [HERE, CHEMISTRY]):
             await together(known, *declarations)
         await together(known, MOVED, CHEMISTRY)
-        assert await standing(known[0]) == (None, ["superseded", "revoked", "superseded", "proposed"])
+        assert await standing(known[0]) == (None, ["superseded", "revoked", "approved", "proposed"])
         assert len(await known[0].history(AgentId("chemistry"))) == 1
         async with known[0]._db.read() as connection:
             rows = (await connection.exec_driver_sql("SELECT action FROM audit_log")).all()
@@ -243,8 +249,8 @@ async def test_decisions_at_once_are_written_down_one_after_the_other(outbox: Ou
     entries = (await audited(outbox))[begun - 1 :]
     assert len(entries) > 2
     for earlier, later in pairwise(entries):
-        assert later["before"]["approved"] == earlier["after"]["approved"]
-        assert later["after"]["approved"] != later["before"]["approved"]
+        assert later["before"] == earlier["after"]
+        assert later["after"]["inForce"] != later["before"]["inForce"]
 
 
 # Operators.
@@ -262,6 +268,10 @@ async def test_each_decision_is_written_down_with_before_and_after(outbox: Outbo
         await agents.hold(TENANT, LITERATURE, "otto", "maintenance"),
         await agents.declare_same(LITERATURE, V1, "olga", "the same team"),
         await agents.resume(TENANT, LITERATURE, "otto", None),
+        await agents.hold_version(LITERATURE, V2, "olga", "it leaks"),
+        await agents.resume_version(LITERATURE, V2, "olga", None),
+        await agents.propose(replace(MOVED, name="Renamed"), "peter", "a better name"),
+        await agents.withdraw(LITERATURE, V3, "olga", "no"),
         await agents.revoke(LITERATURE, "olga", "gone"),
     ]
     at_two = {"version": 2, "origin": MOVED.origin, "protocol": "roblox-v1", "lineage": 2}
@@ -271,24 +281,32 @@ async def test_each_decision_is_written_down_with_before_and_after(outbox: Outbo
         ("otto", "agent.hold", TENANT, "maintenance"),
         ("olga", "agent.same_specialist", None, "the same team"),
         ("otto", "agent.resume", TENANT, None),
+        ("olga", "agent.hold_version", None, "it leaks"),
+        ("olga", "agent.resume_version", None, None),
+        ("peter", "agent.propose", None, "a better name"),
+        ("olga", "agent.withdraw", None, "no"),
         ("olga", "agent.revoke", None, "gone"),
     ]
-    assert [e["before"] for e in entries] == [
-        {"newest": 2, "approved": None},
-        {"newest": 2, "approved": at_two, "held": False},
-        {"newest": 2, "approved": at_two},
-        {"newest": 2, "approved": at_two, "held": True},
-        {"newest": 2, "approved": at_two},
+    moving, moved = {"1": "approved", "2": "proposed"}, {"1": "superseded", "2": "approved"}
+    in_force = {"inForce": at_two, "versions": moved}
+    on_hold = {"inForce": at_two, "versions": {"1": "superseded", "2": "held"}}
+    asked, refused = ({"inForce": at_two, "versions": {**moved, "3": state}} for state in ("proposed", "withdrawn"))
+    out = {"inForce": None, "versions": {"1": "superseded", "2": "revoked", "3": "withdrawn"}}
+    assert [(e["before"], e["after"]) for e in entries] == [
+        ({"inForce": None, "versions": moving}, in_force),
+        ({**in_force, "held": False}, {**in_force, "held": True}),
+        (in_force, in_force),
+        ({**in_force, "held": True}, {**in_force, "held": False}),
+        (in_force, on_hold),
+        (on_hold, in_force),
+        (in_force, asked),
+        (asked, refused),
+        (refused, out),
     ]
-    assert [e["after"] for e in entries] == [
-        {"newest": 2, "approved": at_two, "parked": 0, "freed": 0},
-        {"newest": 2, "approved": at_two, "held": True, "parked": 0, "freed": 0},
-        {"newest": 2, "approved": at_two, "parked": 0, "freed": 0},
-        {"newest": 2, "approved": at_two, "held": False, "parked": 0, "freed": 1},
-        {"newest": 2, "approved": None, "parked": 1, "freed": 0},
-    ]
-    assert [(o.parked, o.freed) for o in outcomes] == [(0, 0), (0, 0), (0, 0), (0, 1), (1, 0)]
-    assert [o.agent.approved and o.agent.approved.version for o in outcomes] == [2, 2, 2, 2, None]
+    moves = [(0, 0), (0, 0), (0, 0), (0, 1), (1, 0), (0, 1), (0, 0), (0, 0), (1, 0)]
+    assert [(o.parked, o.freed) for o in outcomes] == moves
+    assert all(o.complete for o in outcomes)
+    assert [o.agent.approved and o.agent.approved.version for o in outcomes] == [*[2] * 8, None]
     assert (await outbox.row(delivery))["state"] == "held"
     assert [e["at"] for e in entries] == sorted(e["at"] for e in entries)
 
@@ -331,6 +349,10 @@ NOBODY = AgentId("nobody")
         (lambda a: a.resume(TENANT, NOBODY, "ops", None), UnknownAgentError),
         (lambda a: a.declare_same(LITERATURE, V2, "ops", None), UnknownAgentError),
         (lambda a: a.declare_same(NOBODY, V1, "ops", None), UnknownAgentError),
+        (lambda a: a.withdraw(LITERATURE, V1, "ops", None), NotApplicableError),
+        (lambda a: a.hold_version(LITERATURE, V2, "ops", "why"), UnknownAgentError),
+        (lambda a: a.resume_version(LITERATURE, V1, "ops", None), NotApplicableError),
+        (lambda a: a.revoke(LITERATURE, "ops", None, V2), UnknownAgentError),
     ],
 )
 async def test_a_decision_that_does_not_apply_leaves_no_trace(

@@ -11,19 +11,34 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from registry import registrations
-from registry.model import AgentId, ClientCredentials, Credential, OwnerAssertion, StaticBearer, TokenExchange, Version
+from registry.decisions import (
+    approve,
+    declare_same,
+    hold,
+    hold_version,
+    propose,
+    resume,
+    resume_version,
+    revoke,
+    withdraw,
+)
+from registry.model import (
+    AgentId,
+    ClientCredentials,
+    Credential,
+    Limits,
+    OwnerAssertion,
+    StaticBearer,
+    TokenExchange,
+    Version,
+)
 from registry.registrations import (
     Decision,
     Declaration,
     NotApplicableError,
+    OwnProposalError,
     Registrations,
     UnknownAgentError,
-    approve,
-    declare_same,
-    hold,
-    propose,
-    resume,
-    revoke,
 )
 from relay.storage.engine import Database
 
@@ -104,7 +119,7 @@ async def test_a_proposal_is_a_version_with_nothing_in_force(registry: Registry)
 
 
 async def test_an_approved_version_is_in_force_as_it_was_declared(registry: Registry):
-    """Origin, protocol and every kind of credential come back from the database as they went in, in their order."""
+    """Origin, protocol, limits and every kind of credential come back from the database as they went in, in order."""
     credentials: tuple[Credential, ...] = (
         OwnerAssertion(**GRANT),
         BEARER,
@@ -112,9 +127,17 @@ async def test_an_approved_version_is_in_force_as_it_was_declared(registry: Regi
         TokenExchange(**GRANT, dpop=True, dpop_key_file="dpop.pem"),
         replace(BEARER, client_certificate_file="c.pem", client_certificate_key_file="k.pem"),
     )
-    await registry.propose(replace(DECLARED, name="Literatür ✓", credentials=credentials))
+    said = replace(
+        DECLARED,
+        name="Literatür ✓",
+        credentials=credentials,
+        limits=Limits(in_flight=3),
+        owner_contact="literature@example.org",
+    )
+    await registry.propose(said)
     await registry.approve(V1)
     approved = (await registry.agent()).approved
+    assert registrations.said_by(approved) == said
     assert (approved.version, approved.state, approved.source) == (V1, "approved", "operator")
     assert (approved.name, approved.origin, approved.protocol) == ("Literatür ✓", DECLARED.origin, "roblox-v1")
     assert approved.credentials == credentials
@@ -163,7 +186,7 @@ async def test_another_origin_or_protocol_takes_the_approved_version_out_of_forc
     await registry.propose(replace(DECLARED, **change))
     agent = await registry.agent()
     assert (agent.approved, agent.lineages) == (None, {V1: 1, V2: 2})
-    assert await registry.states() == ["superseded", "proposed"]
+    assert await registry.states() == ["approved", "proposed"]
     assert agent.is_held("acme", V1)
 
 
@@ -198,6 +221,89 @@ async def test_a_move_can_be_declared_to_be_of_the_same_specialist(registry: Reg
     assert agent.lineages == {V1: 4, V2: 2, V3: 4, V4: 4}
     assert [agent.is_held("acme", v) for v in (V1, V2, V3, V4)] == [False, True, False, False]
     assert agent.approved.lineage == 4
+
+
+async def test_a_withdrawn_move_puts_what_was_approved_in_force_again(registry: Registry):
+    """Two moves are proposed; while either is open nothing is in force, and then the first version is, as before."""
+    for declaration in (DECLARED, MOVED, replace(DECLARED, origin="https://third.example.org")):
+        await registry.propose(declaration)
+        if declaration is DECLARED:
+            await registry.approve(V1)
+    await registry.do(withdraw, LITERATURE, V3, registry.decision())
+    assert (await registry.agent()).approved is None
+    await registry.do(withdraw, LITERATURE, V2, registry.decision("not ours"))
+    agent = await registry.agent()
+    assert (agent.approved.version, agent.approved.state) == (V1, "approved")
+    assert await registry.states() == ["approved", "withdrawn", "withdrawn"]
+    async with registry.db.read() as connection:
+        row = (await registrations.history(connection, LITERATURE))[1]
+    assert (row["revoked_by"], row["revoked_why"]) == ("ops", "not ours")
+    with pytest.raises(NotApplicableError, match="was withdrawn: propose it again"):
+        await registry.approve(V2)
+
+
+async def test_approving_answers_whatever_else_is_proposed(registry: Registry):
+    """What was in force, put in force again, turns the move down; a proposal that was passed over can be approved."""
+    for declaration in (DECLARED, MOVED, replace(DECLARED, name="L3")):
+        await registry.propose(declaration)
+        if declaration is DECLARED:
+            await registry.approve(V1)
+    await registry.approve(V1)
+    assert await registry.states() == ["approved", "superseded", "superseded"]
+    assert (await registry.agent()).approved.version == V1
+    await registry.approve(V3)
+    assert await registry.states() == ["superseded", "superseded", "approved"]
+
+
+async def test_a_held_version_stays_in_force_and_is_sent_nothing(registry: Registry):
+    """Everybody's deliveries are held, and new ones are taken; it can only be resumed, not approved once more."""
+    await registry.propose()
+    await registry.approve(V1)
+    await registry.do(hold_version, LITERATURE, V1, registry.decision("it leaks"))
+    agent = await registry.agent()
+    assert (agent.approved.state, agent.sendable, agent.pinned) == ("held", False, V1)
+    assert agent.is_held("acme", V1)
+    assert agent.is_held_for("acme")
+    with pytest.raises(NotApplicableError, match="is held: resume it") as refused:
+        await registry.approve(V1)
+    assert refused.value.state == "held"
+    await registry.do(resume_version, LITERATURE, V1, registry.decision())
+    agent = await registry.agent()
+    assert (agent.approved.state, agent.sendable, agent.is_held("acme", V1)) == ("approved", True, False)
+    async with registry.db.read() as connection:
+        [row] = await registrations.history(connection, LITERATURE)
+    assert (row["held_by"], row["held_why"], row["held_at"]) == ("ops", "it leaks", 3)
+
+
+@pytest.mark.parametrize("state", ["proposed", "approved", "held"])
+async def test_one_version_can_be_revoked_alone(registry: Registry, state: str):
+    """Whatever stands beside it stays; a revoked move no longer stands in the way of what was approved."""
+    await registry.propose()
+    await registry.approve(V1)
+    await registry.propose(MOVED)
+    if state == "held":
+        await registry.do(hold_version, LITERATURE, V1, registry.decision())
+    version = V2 if state == "proposed" else V1
+    await registry.do(revoke, LITERATURE, registry.decision(), version)
+    expected = ["approved", "revoked"] if state == "proposed" else ["revoked", "proposed"]
+    assert await registry.states() == expected
+    in_force = (await registry.agent()).approved
+    assert (in_force and in_force.version) == (V1 if state == "proposed" else None)
+
+
+async def test_with_four_eyes_the_proposer_cannot_approve(registry: Registry):
+    """Somebody else can. Without four eyes it is the proposer's own business."""
+    await registry.propose()
+    with pytest.raises(OwnProposalError, match="by another than its proposer") as refused:
+        async with registry.db.write() as connection:
+            await approve(connection, LITERATURE, V1, registry.decision(), four_eyes=True)
+    assert refused.value.state == "proposed"
+    assert await registry.states() == ["proposed"]
+    async with registry.db.write() as connection:
+        await approve(connection, LITERATURE, V1, Decision("olga", None, 9), four_eyes=True)
+    await registry.propose(replace(DECLARED, name="L2"))
+    await registry.approve(V2)
+    assert await registry.states() == ["superseded", "approved"]
 
 
 async def test_a_revoked_agent_has_nothing_in_force(registry: Registry):
@@ -250,6 +356,13 @@ NOBODY = AgentId("nobody")
         (revoke, (NOBODY, DECISION), UnknownAgentError, "no agent nobody"),
         (hold, (NOBODY, "acme", DECISION), UnknownAgentError, "no agent nobody"),
         (resume, (NOBODY, "acme", DECISION), UnknownAgentError, "no agent nobody"),
+        (withdraw, (NOBODY, V1, DECISION), UnknownAgentError, "no agent nobody"),
+        (withdraw, (LITERATURE, V4, DECISION), UnknownAgentError, "no version 4"),
+        (withdraw, (LITERATURE, V2, DECISION), NotApplicableError, "version 2 of literature is approved, not proposed"),
+        (hold_version, (LITERATURE, V4, DECISION), UnknownAgentError, "no version 4"),
+        (hold_version, (LITERATURE, V1, DECISION), NotApplicableError, "version 1 of literature is superseded, not"),
+        (resume_version, (LITERATURE, V2, DECISION), NotApplicableError, "version 2 of literature is approved, not"),
+        (revoke, (LITERATURE, DECISION, V1), NotApplicableError, "version 1 of literature is superseded already"),
         (declare_same, (NOBODY, V1, 50), UnknownAgentError, "no agent nobody"),
         (approve, (LITERATURE, V4, DECISION), UnknownAgentError, "no version 4"),
         (declare_same, (LITERATURE, V4, 50), UnknownAgentError, "no version 4"),
@@ -269,9 +382,11 @@ async def test_what_does_not_apply_changes_nothing(
     await registry.approve(V2)
     await registry.do(hold, LITERATURE, "acme", registry.decision())
     before = await registry.agent()
+    states = await registry.states()
     with pytest.raises(error, match=text):
         await registry.do(action, *arguments)
     assert await registry.agent() == before
+    assert await registry.states() == states
     assert list(registry.view.snapshot) == [LITERATURE]
 
 
@@ -281,7 +396,7 @@ async def test_without_an_approved_version_there_is_nothing_to_revoke_or_to_be_t
     with pytest.raises(NotApplicableError, match="approve one first"):
         await registry.do(declare_same, LITERATURE, V1, 50)
     await registry.do(revoke, LITERATURE, registry.decision())
-    with pytest.raises(NotApplicableError, match="no version that is proposed or approved"):
+    with pytest.raises(NotApplicableError, match="no version that is proposed, approved or held"):
         await registry.do(revoke, LITERATURE, registry.decision())
 
 
@@ -293,6 +408,8 @@ async def test_every_change_raises_the_revision(registry: Registry):
         (approve, V1),
         (hold, "acme"),
         (resume, "acme"),
+        (hold_version, V1),
+        (resume_version, V1),
         (revoke,),
         (approve, V1),
     ):
@@ -303,6 +420,10 @@ async def test_every_change_raises_the_revision(registry: Registry):
     await registry.approve(V2)
     seen.append((await registry.agent()).revision)
     await registry.do(declare_same, LITERATURE, V1, 50)
+    seen.append((await registry.agent()).revision)
+    await registry.propose()
+    seen.append((await registry.agent()).revision)
+    await registry.do(withdraw, LITERATURE, V3, registry.decision())
     seen.append((await registry.agent()).revision)
     assert seen == sorted(set(seen))
 
