@@ -119,7 +119,7 @@ async def world(directory: Path, database: str, *, agents: dict[str, str] | None
     await schema.migrate(db)
     async with TestIssuer() as issuer:
         agents = agents or {"literature": "http://localhost:9"}
-        settings = {"level": "info", "schedule": '["1h"]', "queue": 4096, "in_flight": 64, **settings}
+        settings = {"level": "info", "schedule": '["1h"]', "queue": 4096, "in_flight": 64, "poll": 1, **settings}
         config = write_config(directory, database, issuer, agents, **settings)
         now = issuer.now()
         tokens = tuple(

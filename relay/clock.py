@@ -2,6 +2,7 @@
 
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 
@@ -25,5 +26,11 @@ class SystemClock:
 
 def rfc3339(milliseconds: int) -> str:
     """The instant as RFC 3339 in UTC with milliseconds, as every answer of the API shows times."""
-    instant = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    seconds, rest = divmod(milliseconds, 1000)
+    return f"{_to_the_second(seconds)}.{rest:03}Z"
+
+
+@lru_cache(1024)
+def _to_the_second(seconds: int) -> str:
+    """Many answers show the same few moments."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:-6]

@@ -1,6 +1,7 @@
 """A process from its start to its orderly end: what runs in the background, the gateway's door, and the signals."""
 
 import asyncio
+import gc
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
@@ -82,6 +83,9 @@ async def _run(config: Config, door: Callable[[Relay], AbstractAsyncContextManag
     stop = _stop_event()
     async with assembled(config) as relay:
         try:
+            # What is here now stays until the end: the collector need not look through it again and again.
+            gc.collect()
+            gc.freeze()
             async with running(relay, worker=worker), door(relay):
                 log.info("running", worker=worker)
                 await stop.wait()

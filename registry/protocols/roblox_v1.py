@@ -56,6 +56,8 @@ FINAL: Mapping[int, str] = {
 _LATER: Mapping[int, str] = {408: "request_timeout", 425: "too_early", 429: "rate_limited"}
 _LATER_BY_CLASS: Mapping[int, str] = {2: "not_created", 3: "redirect", 5: "server_error"}
 
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
 _TASK_NOT_FINISHED = "task_not_finished"
 
 
@@ -74,7 +76,7 @@ class RobloxV1:
         members = {"id": rated.id, "taskId": rated.task, "rating": rated.rating}
         if rated.comment:
             members["comment"] = rated.comment
-        return self.request_for(rated.id, json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode())
+        return self.request_for(rated.id, _COMPACT.encode(members).encode())
 
     def request_for(self, rated_id: str, body: bytes) -> OutboundRequest:
         headers = {"Content-Type": "application/json", "Idempotency-Key": rated_id}

@@ -1,5 +1,7 @@
 """The states of a delivery, what a claim holds, and what came of an attempt. Pure."""
 
+import itertools
+import secrets
 from dataclasses import dataclass, field
 from typing import Literal, NewType
 
@@ -26,6 +28,15 @@ SCHEDULED: frozenset[Cause] = frozenset({"accept", "schedule"})
 End = Literal["saved", "rejected", "conflict", "retry", "lost", "released"]
 """What an attempt ended in. ``lost``: its lease ran out without a word. ``released``: it was given back unsent, or cut
 off by a shutdown."""
+
+
+_PROCESS = secrets.token_hex(12)
+_numbers = itertools.count()
+
+
+def claim_token() -> str:
+    """A token that no other claim has: it fences, it proves nothing, so it need not be secret."""
+    return f"{_PROCESS}{next(_numbers):x}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

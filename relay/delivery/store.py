@@ -1,6 +1,5 @@
 """The outbox in the database: claims, settles, expired leases."""
 
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from registry.model import AgentId, Snapshot
 from relay.delivery import statements
-from relay.delivery.model import Cause, Claim, Claimed, DeliveryId, Outcome, Settlement, State
+from relay.delivery.model import Cause, Claim, Claimed, DeliveryId, Outcome, Settlement, State, claim_token
 from relay.identity.model import OwnerId
 from relay.storage.engine import Database
 from relay.storage.records import dumps, recordset
@@ -71,7 +70,7 @@ class Deliveries:
         ]
         if not rows:
             return []
-        parameters = {"slots": dumps(rows), "token": _token(), "lease_ms": self._lease_ms}
+        parameters = {"slots": dumps(rows), "token": claim_token(), "lease_ms": self._lease_ms}
         if self._db.dialect == "postgresql":
             async with self._db.statement() as connection:
                 taken = await connection.execute(text(self._statements.claim), parameters)
@@ -107,7 +106,7 @@ class Deliveries:
             "id": delivery,
             "cause": cause,
             "revision": revision,
-            "token": _token(),
+            "token": claim_token(),
             "lease_ms": self._lease_ms,
             "owner_gap_ms": OWNER_GAP_MS,
             "present": present,
@@ -261,10 +260,6 @@ class _Statements:
             weighed AS ({breakers.replace("{accepted}", "accepted")})
             SELECT a.n IS NOT NULL AS accepted, c.state FROM outcomes o
             LEFT JOIN accepted a ON a.n = o.n LEFT JOIN changed c ON c.id = o.delivery ORDER BY o.n"""
-
-
-def _token() -> str:
-    return uuid.uuid4().hex
 
 
 def _claim(row: RowMapping) -> Claim:

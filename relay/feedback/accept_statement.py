@@ -6,7 +6,8 @@ row lay outside the statement's snapshot, and a second look finds it.
 """
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -85,8 +86,8 @@ judged AS {materialized} (
 facts AS {materialized} (
     SELECT o.n, known.seq AS known, COALESCE(counted.named, 0) AS named,
         COALESCE(counted.specialists, 0) AS specialists, single.agent AS target, single.status, single.ran_as,
-        single.registration_version, single.run, taken.seq AS taken, judged.n IS NOT NULL AS fresh, judged.obstacle, judged.held,
-        judged.shut, judged.needs_presence, judged.protocol,
+        single.registration_version, single.run, taken.seq AS taken, judged.n IS NOT NULL AS fresh, judged.obstacle,
+        judged.held, judged.shut, judged.needs_presence, judged.protocol,
         (known.n IS NULL AND counted.named = 1 AND counted.specialists = 1 AND taken.n IS NULL
          AND single.status <> 'running' AND judged.n IS NOT NULL AND judged.obstacle IS NULL) AS ready
     FROM offers o
@@ -96,6 +97,23 @@ facts AS {materialized} (
     LEFT JOIN taken ON taken.n = o.n
     LEFT JOIN judged ON judged.n = o.n)
 """
+
+FACT_NAMES = (
+    "n", "known", "named", "specialists", "target", "status", "ran_as", "registration_version", "run", "taken", "fresh",
+    "obstacle", "held", "shut", "needs_presence", "protocol", "ready",
+)  # fmt: skip
+
+PLACED_NAMES: dict[str, ColumnType] = {
+    "seq": "bigint",
+    "n": "int",
+    "target": "text",
+    "tenant": "text",
+    "owner": "bigint",
+    "needs_presence": "boolean",
+    "token": "text",
+    "state": "text",
+    "claimed": "int",
+}
 
 KNOWN = "s.owner = o.owner AND s.id = o.id"
 CANDIDATES = "p.owner = o.owner AND p.task = o.task AND (o.agent IS NULL OR p.agent = o.agent)"
@@ -131,7 +149,7 @@ SELECT x.*, CASE WHEN x.state = 'sending' THEN 1 ELSE 0 END AS claimed FROM (
             THEN 'sending'
         WHEN r.needs_presence THEN 'needs_owner'
         ELSE 'pending' END AS state
-    FROM {inserted} AS i JOIN {ready} AS r ON r.owner = i.owner AND r.id = i.id
+    FROM {ready} AS r {join} {inserted} AS i ON r.owner = i.owner AND r.id = i.id
     LEFT JOIN {slots} AS f ON f.agent = r.target) AS x
 """
 
@@ -159,24 +177,20 @@ class AcceptStatement:
             self.whole = for_psycopg(self._whole(facts, slots))
             return
         facts = self._fill(FACTS, **source, **_lookups(dialect), materialized="", share="")
-        self.facts = f"WITH {facts} SELECT * FROM facts ORDER BY n"
+        self.facts = _in_one(f"WITH {facts} SELECT * FROM facts", FACT_NAMES)
         ready = recordset(dialect, "ready", READY)
-        self.insert_submissions = self._fill(INSERT_SUBMISSIONS, ready=ready, bytes="CAST(r.body AS BLOB)")
-        inserted = recordset(dialect, "inserted", {"seq": "bigint", "owner": "bigint", "id": "text"})
-        self.place = self._fill(PLACED, inserted=inserted, ready=ready, slots=slots)
-        placed: dict[str, ColumnType] = {
-            "seq": "bigint",
-            "target": "text",
-            "tenant": "text",
-            "owner": "bigint",
-            "needs_presence": "boolean",
-            "token": "text",
-            "state": "text",
-            "claimed": "int",
-        }
-        self.insert_deliveries = self._fill(INSERT_DELIVERIES, placed=recordset(dialect, "placed", placed))
-        stored: dict[str, ColumnType] = {"submission": "bigint", "state": "text", "tenant": "text", "owner": "bigint"}
-        self.tell = self._fill(TELL, stored=recordset(dialect, "stored", stored))
+        insert = self._fill(INSERT_SUBMISSIONS, ready=ready, bytes="CAST(r.body AS BLOB)")
+        self.insert_submissions = _without_returning(insert)
+        # Nobody else writes meanwhile: what was ready has gone in.
+        placed_by_key = self._fill(PLACED, inserted="submissions", ready=ready, slots=slots, join="CROSS JOIN")
+        self.place = _in_one(placed_by_key, PLACED_NAMES)
+        placed = recordset(dialect, "placed", PLACED_NAMES)
+        self.insert_deliveries = _without_returning(self._fill(INSERT_DELIVERIES, placed=placed))
+        stored = f"""(SELECT p.n, s.seq, s.created_at, d.id, d.submission, d.state, d.due_at, d.tenant, d.owner
+            FROM {placed} AS p CROSS JOIN submissions s ON s.seq = p.seq
+            CROSS JOIN deliveries d ON d.submission = s.seq)"""
+        self.tell = self._fill(TELL, stored=stored)
+        self.stored = _in_one(f"SELECT * FROM {stored}", ("n", "seq", "created_at", "id", "state", "due_at"))
 
     def _fill(self, statement: str, **parts: str) -> str:
         for name, part in {**parts, "now": self._now}.items():
@@ -190,7 +204,7 @@ class AcceptStatement:
                     o.payloads -> f.protocol ->> 'body' AS body, o.payloads -> f.protocol ->> 'sha256' AS sha256
                 FROM facts f JOIN offers o ON o.n = f.n WHERE f.ready),
             inserted AS ({self._fill(INSERT_SUBMISSIONS, ready="ready", bytes="convert_to(r.body, 'UTF8')")}),
-            placed AS MATERIALIZED ({self._fill(PLACED, inserted="inserted", ready="ready", slots=slots)}),
+            placed AS MATERIALIZED ({self._fill(PLACED, inserted="inserted", ready="ready", slots=slots, join="JOIN")}),
             stored AS ({self._fill(INSERT_DELIVERIES, placed="placed")}),
             told AS ({self._fill(TELL, stored="stored")}),
             woken AS MATERIALIZED (
@@ -205,21 +219,33 @@ class AcceptStatement:
 
     def run(self, connection: sqlite3.Connection, parameters: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
         """SQLite: the rows that ``whole`` gives, from the same parts one after the other, within a transaction."""
-        found = _dicts(connection.execute(self.facts, parameters))
-        offers = {offer["n"]: offer for offer in msgspec.json.decode(parameters["offers"])}
+        found = _one(connection, self.facts, parameters)
+        offers = msgspec.json.decode(parameters["offers"])
         ready = dumps(_ready(offers[row["n"]], row) for row in found if row["ready"])
-        inserted = _dicts(connection.execute(self.insert_submissions, {"ready": ready}))
-        places = _dicts(connection.execute(self.place, {**parameters, "ready": ready, "inserted": dumps(inserted)}))
-        stored = _dicts(connection.execute(self.insert_deliveries, {**parameters, "placed": dumps(places)}))
-        connection.execute(self.tell, {"stored": dumps(stored)})
-        created = {row["seq"]: row["created_at"] for row in inserted}
-        deliveries = {row["submission"]: row for row in stored}
-        by_offer = {place["n"]: place["seq"] for place in places}
-        return [_with_delivery(row, by_offer.get(row["n"]), deliveries, created) for row in found]
+        connection.execute(self.insert_submissions, {"ready": ready})
+        placed = dumps(_one(connection, self.place, {**parameters, "ready": ready}))
+        connection.execute(self.insert_deliveries, {**parameters, "placed": placed})
+        connection.execute(self.tell, {"placed": placed})
+        stored = {row["n"]: row for row in _one(connection, self.stored, {"placed": placed})}
+        return [_with_delivery(row, stored.get(row["n"])) for row in sorted(found, key=itemgetter("n"))]
 
 
-def _dicts(cursor: sqlite3.Cursor) -> list[dict[str, Any]]:
-    return [dict(row) for row in cursor.fetchall()]
+def _in_one(query: str, names: Iterable[str]) -> str:
+    """The query's rows as one JSON text.
+
+    After every row SQLite's thread has to get hold of the interpreter again, against a busy event loop.
+    """
+    members = ", ".join(f"'{name}', x.{name}" for name in names)
+    return f"SELECT json_group_array(json_object({members})) FROM ({query}) AS x"
+
+
+def _one(connection: sqlite3.Connection, statement: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = msgspec.json.decode(connection.execute(statement, parameters).fetchone()[0])
+    return found
+
+
+def _without_returning(statement: str) -> str:
+    return statement[: statement.index("RETURNING")]
 
 
 def _ready(offer: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -228,30 +254,19 @@ def _ready(offer: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]
     return {**offer, "payloads": None, **payload, **{name: facts[name] for name in kept}}
 
 
-def _with_delivery(
-    facts: Mapping[str, Any],
-    seq: int | None,
-    deliveries: Mapping[int, Mapping[str, Any]],
-    created: Mapping[int, int],
-) -> Mapping[str, Any]:
-    if seq is None:
+def _with_delivery(facts: Mapping[str, Any], stored: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if stored is None:
         return {**facts, "seq": None, "delivery": None, "state": None, "due_at": None, "created_at": None}
-    delivery = deliveries[seq]
-    return {
-        **facts,
-        "seq": seq,
-        "delivery": delivery["id"],
-        "state": delivery["state"],
-        "due_at": delivery["due_at"],
-        "created_at": created[seq],
-    }
+    kept = {name: stored[name] for name in ("seq", "state", "due_at", "created_at")}
+    return {**facts, **kept, "delivery": stored["id"]}
 
 
 def _lookups(dialect: Dialect) -> dict[str, str]:
     """Each offer looks its rows up by index. A plain join made PostgreSQL scan the whole table for a few offers."""
+    task = "p.agent, p.role, p.ran_as, p.status, p.registration_version, p.run"
     wanted = {
         "known": ("submissions s", "s.seq", KNOWN),
-        "candidates": ("provenance p", "p.agent, p.role, p.ran_as, p.status, p.registration_version, p.run", CANDIDATES),
+        "candidates": ("provenance p", task, CANDIDATES),
         "taken": ("submissions s", "s.seq", TAKEN),
     }
     if dialect == "sqlite":

@@ -1,7 +1,6 @@
 """Storing submissions: one statement for all that arrive together, then the first attempt in this process."""
 
 import hashlib
-import uuid
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,7 +11,7 @@ from registry.protocols.contract import Rated
 from registry.registrations import Registrations
 from relay.clock import Clock
 from relay.delivery.courier import Courier
-from relay.delivery.model import Claim, Claimed
+from relay.delivery.model import Claim, Claimed, claim_token
 from relay.delivery.schedule import Schedule
 from relay.feedback.accept_statement import AcceptStatement
 from relay.feedback.model import Facts, Offer, Stored
@@ -44,7 +43,7 @@ class Offered:
     client: str
     trace_context: str | None
     live_token: str | None = field(default=None, repr=False)
-    token: str = field(default_factory=lambda: uuid.uuid4().hex, repr=False)
+    token: str = field(default_factory=claim_token, repr=False)
 
     @property
     def owner_class(self) -> OwnerClass:

@@ -1,6 +1,7 @@
 """Query parameters as msgspec Structs, and path segments that hold any id."""
 
 import re
+from functools import cache
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -42,6 +43,8 @@ def read_query(request: web.Request, type_: type[S]) -> S:
     An integer is ASCII digits, a boolean ``true`` or ``false``, everything else the text itself; a parameter that is
     unknown or repeated is refused.
     """
+    if not request.query_string:
+        return _without_parameters(type_)
     fields = {field.encode_name: field.type for field in msgspec.structs.fields(type_)}
     values: dict[str, object] = {}
     for name, text in request.query.items():
@@ -50,12 +53,23 @@ def read_query(request: web.Request, type_: type[S]) -> S:
         if name in values:
             raise invalid_parameter(name, "give it once")
         values[name] = _typed(text, fields[name])
+    return _converted(values, type_)
+
+
+@cache
+def _without_parameters(type_: type[S]) -> S:
+    """Most requests have none, and a Struct of the edge is immutable."""
+    return _converted({}, type_)
+
+
+def _converted(values: dict[str, object], type_: type[S]) -> S:
     try:
-        return msgspec.convert(values, type_)
+        converted: S = msgspec.convert(values, type_)
     except msgspec.ValidationError:
         problem = next(problems(values, type_))
         name = problem.pointer.removeprefix("/")
         raise invalid_parameter(name, problem.detail.removesuffix(".")) from None
+    return converted
 
 
 def invalid_parameter(name: str, reason: str) -> Refusal:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from aiohttp import web
 
@@ -44,8 +45,14 @@ def read_preference(request: web.Request) -> Preference:
     lines = request.headers.getall("Prefer", ())
     if not lines:
         return Preference()
+    return _preference(", ".join(lines))
+
+
+@lru_cache(256)
+def _preference(header: str) -> Preference:
+    """Programs send the same few headers all the time. A refusal is not remembered."""
     preferred: dict[str, str] = {}
-    for name, value in _members(", ".join(lines)):
+    for name, value in _members(header):
         preferred.setdefault(name, value)
     if "wait" in preferred:
         seconds = _seconds(preferred["wait"])

@@ -29,16 +29,17 @@ async def authenticate(request: web.Request) -> Principal:
     known: Principal | None = request.get(PRINCIPAL)
     if known is not None:
         return known
-    if "access_token" in request.query:
+    if request.query_string and "access_token" in request.query:
         raise ambiguous_authentication("Send the token in the Authorization header, never in the query.")
-    # config_dict: the handler may belong to a sub-application.
-    verifier: Verifier = request.config_dict[VERIFIER]
+    # The handler may belong to a sub-application; looking through all of them takes long.
+    app = request.app if VERIFIER in request.app else request.config_dict
+    verifier: Verifier = app[VERIFIER]
     principal = await verifier.verify(request.headers.getall("Authorization", []))
     request[PRINCIPAL] = principal
-    admit = request.config_dict.get(ADMIT)
+    admit = app.get(ADMIT)
     if admit is not None:
         admit(request, principal)
-    told = request.config_dict.get(ON_ARRIVAL)
+    told = app.get(ON_ARRIVAL)
     if told is not None:
         told(principal)
     return principal

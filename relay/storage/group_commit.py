@@ -54,6 +54,8 @@ class GroupCommit(Generic[Row, Result]):
             await self._arrived.wait()
             self._arrived.clear()
             while self._waiting:
+                # Once around the loop: what has arrived at the sockets already comes along, and nobody waits for it.
+                await asyncio.sleep(0)
                 await self._flush(self._take())
 
     def _take(self) -> list[tuple[Row, asyncio.Future[Result]]]:

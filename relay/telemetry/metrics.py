@@ -22,6 +22,7 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         # Finding a series by its labels takes a lock and builds a key of texts: every request would pay for it.
         self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._accepted_by: dict[str, Counter] = {}
         self._requests = Counter(
             "requests",
             "Requests answered, by route template.",
@@ -84,7 +85,10 @@ class Metrics:
 
     def accepted(self, agent: str, count: int = 1) -> None:
         """Count submissions that were stored, repeats left out."""
-        self._accepted.labels(agent).inc(count)
+        series = self._accepted_by.get(agent)
+        if series is None:
+            series = self._accepted_by[agent] = self._accepted.labels(agent)
+        series.inc(count)
 
     def attempt(self, *, agent: str, outcome: str, seconds: float) -> None:
         """Count an attempt; ``outcome`` is a code, such as a state or an error's kind."""
