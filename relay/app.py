@@ -227,7 +227,7 @@ def build_app(relay: Relay) -> web.Application:
     app[health.HEALTH] = Health(relay.db, relay.keys, relay.metrics, relay.acceptance)
 
     submissions = Submissions(relay.db)
-    targets = Targets(submissions, relay.registry)
+    targets = Targets(submissions, relay.registry, policy(config.retention))
     app[provenance.RECORDER] = Recorder(Tasks(relay.db), relay.owners, relay.registry, _clients(config))
     end_streams_with(app)
     app[feedback.CLOCK] = relay.clock

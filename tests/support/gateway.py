@@ -31,6 +31,7 @@ public_url = "https://relay.example.org"
 development = true
 shutdown_grace_seconds = {grace}
 trusted_proxies = {proxies}
+cors_origins = {origins}
 [database]
 url = "{database}"
 auto_migrate = false
@@ -85,6 +86,8 @@ SETTINGS: Mapping[str, Any] = {
     "level": "error",
     "grace": 5,
     "proxies": "[]",
+    "origins": "[]",
+    "more": "",
     "per_owner": 0,
     "per_client": 0,
     "per_address": 0,
@@ -132,7 +135,7 @@ def write_config(
     parts = [CONFIG.format(**values)]
     parts += [AGENT.format(id=i, name=i.title(), origin=origin, issuer=issuer.url) for i, origin in agents.items()]
     path = directory / "relay.toml"
-    path.write_text("\n".join(parts))
+    path.write_text("\n".join([*parts, values["more"]]))
     return path
 
 
