@@ -5,7 +5,7 @@ What changes it stands in `registry.decisions`.
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, fields
 from typing import Any
@@ -104,10 +104,7 @@ class Registrations:
 async def load(connection: AsyncConnection) -> Snapshot:
     """All agents, with the registration in force, lineages and holds."""
     agents = (await connection.execute(text("SELECT * FROM agents ORDER BY id"))).mappings().all()
-    rows = (await connection.execute(text("SELECT * FROM registrations ORDER BY agent, version"))).mappings()
-    versions: defaultdict[str, list[Registration]] = defaultdict(list)
-    for row in rows:
-        versions[row["agent"]].append(_registration(row))
+    versions = {agent: list(map(_registration, rows)) for agent, rows in (await histories(connection)).items()}
     held_by: defaultdict[str, set[str]] = defaultdict(set)
     for tenant, agent in await connection.execute(text("SELECT tenant, agent FROM agent_holds")):
         held_by[agent].add(tenant)
@@ -155,6 +152,15 @@ def declared(row: RowMapping) -> Declaration:
 def said_by(registration: Registration) -> Declaration:
     """What a registration says about its agent, whoever decided what about it."""
     return Declaration(**{field.name: getattr(registration, field.name) for field in fields(Declaration)})
+
+
+async def histories(connection: AsyncConnection) -> Mapping[str, Sequence[RowMapping]]:
+    """The history of every agent; see `history`."""
+    rows = (await connection.execute(text("SELECT * FROM registrations ORDER BY agent, version"))).mappings()
+    found: defaultdict[str, list[RowMapping]] = defaultdict(list)
+    for row in rows:
+        found[row["agent"]].append(row)
+    return found
 
 
 async def versions_of(connection: AsyncConnection, agent: AgentId) -> list[Registration]:

@@ -9,6 +9,7 @@ from aiohttp import web
 from relay import feedback, health, provenance
 from relay.http import openapi
 from relay.http.operations import Answer, Operation, described, operation_of
+from relay.operators.agents import routes as agents
 
 DESCRIBE: Final = Operation(
     tag="operation", query=None, database=False, answers={200: Answer("The document.", dict[str, Any])}
@@ -24,7 +25,7 @@ async def describe(_request: web.Request) -> web.Response:
     return web.Response(body=_encoded(), content_type="application/json")
 
 
-ROUTES: Final = (*health.routes, *provenance.routes, *feedback.routes, *routes)
+ROUTES: Final = (*health.routes, *provenance.routes, *feedback.routes, *agents.routes, *routes)
 
 
 UNCOUNTED: Final = frozenset(

@@ -47,7 +47,11 @@ from relay.identity.owners import Owners
 from relay.identity.tokens import Verifier
 from relay.limits.admission import Admission, Quotas
 from relay.limits.counts import Counts
+from relay.operators import actors
 from relay.operators.agents import Agents
+from relay.operators.agents import routes as agents
+from relay.operators.agents.proposing import Proposals
+from relay.operators.agents.views import Views
 from relay.provenance.recording import ClientPolicy, Recorder
 from relay.provenance.store import Tasks
 from relay.retention.configured import policy
@@ -227,8 +231,15 @@ def build_app(relay: Relay) -> web.Application:
     app[health.HEALTH] = Health(relay.db, relay.keys, relay.metrics, relay.acceptance)
 
     submissions = Submissions(relay.db)
-    targets = Targets(submissions, relay.registry)
+    targets = Targets(submissions, relay.registry, policy(config.retention))
     app[provenance.RECORDER] = Recorder(Tasks(relay.db), relay.owners, relay.registry, _clients(config))
+    app[actors.OPERATOR_OWNERS] = relay.owners
+    app[agents.AGENTS] = Agents(
+        relay.db, relay.parking, four_eyes=config.registry.four_eyes, most_batches=agents.BATCHES_WHILE_ASKED
+    )
+    app[agents.VIEWS] = Views(relay.db, config.agents)
+    app[agents.PROPOSALS] = Proposals(relay.db, config)
+    app[agents.LIST_CURSORS] = relay.cursors
     end_streams_with(app)
     app[feedback.CLOCK] = relay.clock
     app[feedback.FEED] = relay.feed

@@ -76,6 +76,7 @@ _REJECTED: Final = {
 _TARGETS: Final = {
     "answerId": "answer-12",
     "ownerKey": "ok_mfrggzdfmztwq2lkn5xw4zlnna",
+    "retentionDays": 365,
     "explicitTargetRequired": False,
     "targets": [
         {

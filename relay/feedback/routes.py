@@ -170,7 +170,8 @@ async def answer_targets(request: web.Request) -> web.Response:
     principal = await authorize_any(request, "feedback:read", "provenance:write")
     read_query(request, NoParameters)
     answer = path_identifier(request, "answerId")
-    return json_answer(await request.app[TARGETS].of_answer(await _owner(request, principal), answer))
+    owner = await _owner(request, principal)
+    return json_answer(await request.app[TARGETS].of_answer(owner, answer, tenant=principal.tenant))
 
 
 @routes.get(f"/api/conversations/{segment('conversationId')}/targets", name="conversation_targets")
@@ -183,7 +184,9 @@ async def conversation_targets(request: web.Request) -> web.Response:
     owner = await _owner(request, principal)
     scope = scope_of(owner.key if owner else "", "conversation", conversation)
     after = _position(request, scope, query.cursor)
-    items, last = await request.app[TARGETS].of_conversation(owner, conversation, after=after or 0, limit=query.limit)
+    items, last = await request.app[TARGETS].of_conversation(
+        owner, conversation, tenant=principal.tenant, after=after or 0, limit=query.limit
+    )
     following = None if last is None else request.app[CURSORS].issue(scope, [last])
     return json_answer(TargetsPage(items=items, next=following))
 

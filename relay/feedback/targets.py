@@ -9,28 +9,33 @@ from relay.errors import Refusal
 from relay.feedback.store import Submissions, Target
 from relay.feedback.wire import AnswerTargets, Reason, TargetShown, shown
 from relay.identity.model import Owner
+from relay.retention.model import Policy
 
 
 class Targets:
     """What may be rated, as its owner sees it."""
 
-    def __init__(self, submissions: Submissions, registry: Registrations) -> None:
+    def __init__(self, submissions: Submissions, registry: Registrations, retention: Policy) -> None:
         self._submissions = submissions
         self._registry = registry
+        self._retention = retention
 
-    async def of_answer(self, owner: Owner | None, answer: str) -> AnswerTargets:
-        """The specialists behind one answer. An unknown answer and a foreign one are the same 404."""
+    async def of_answer(self, owner: Owner | None, answer: str, *, tenant: str) -> AnswerTargets:
+        """The specialists behind one answer. An unknown answer and a foreign one are the same 404.
+
+        ``tenant`` is the caller's: what they rate now is kept by its policy.
+        """
         found = None if owner is None else await self._submissions.targets_of_answer(owner.id, answer)
         if owner is None or found is None:
             raise Refusal("answer_not_found", "No answer of yours has this id.")
-        return self._answer(owner, answer, found)
+        return self._answer(owner, answer, found, tenant)
 
     async def of_task(self, owner: Owner, task: str) -> list[TargetShown]:
         """The specialists that a task id may mean."""
         return [self._shown(owner, target) for target in await self._submissions.targets_of_task(owner.id, task)]
 
     async def of_conversation(
-        self, owner: Owner | None, conversation: str, *, after: int, limit: int
+        self, owner: Owner | None, conversation: str, *, tenant: str, after: int, limit: int
     ) -> tuple[list[AnswerTargets], int | None]:
         """A page of answers, oldest first, and the position of the next page if there is one."""
         found: Sequence[tuple[str, int]] = []
@@ -41,13 +46,17 @@ class Targets:
         page = found[:limit]
         names = [answer for answer, _ in page]
         targets = await self._submissions.targets_of_answers(owner.id, conversation, names) if names else []
-        items = [self._answer(owner, name, [t for t in targets if t.answer == name]) for name in names]
+        items = [self._answer(owner, name, [t for t in targets if t.answer == name], tenant) for name in names]
         return items, page[-1][1] if len(found) > limit else None
 
-    def _answer(self, owner: Owner, answer: str, targets: Iterable[Target]) -> AnswerTargets:
+    def _answer(self, owner: Owner, answer: str, targets: Iterable[Target], tenant: str) -> AnswerTargets:
         items = [self._shown(owner, target) for target in targets]
         return AnswerTargets(
-            answer_id=answer, owner_key=owner.key, explicit_target_required=len(items) > 1, targets=items
+            answer_id=answer,
+            owner_key=owner.key,
+            retention_days=self._retention.days_for(tenant),
+            explicit_target_required=len(items) > 1,
+            targets=items,
         )
 
     def _shown(self, owner: Owner, target: Target) -> TargetShown:

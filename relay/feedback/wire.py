@@ -117,11 +117,13 @@ class AnswerTargets(Struct, frozen=True, rename="camel"):
     """The specialists behind an answer. With several, a rating has to name one.
 
     ``owner_key`` is the caller's own public name: what a page keeps of a rating that is not sent yet belongs to it, and
-    goes out under no other sign-in.
+    goes out under no other sign-in. ``retention_days``: for how long the relay keeps a rating and its comment; None:
+    for ever.
     """
 
     answer_id: str
     owner_key: str
+    retention_days: int | None
     explicit_target_required: bool
     targets: list[TargetShown]
 

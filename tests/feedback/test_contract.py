@@ -4,12 +4,13 @@ import asyncio
 import json
 import uuid
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from registry.model import AgentId
-from tests.support.gateway import Gateway, new_id
+from tests.support.gateway import Gateway, new_id, small_world
 from tests.support.specialist import Specialist, answering
 
 
@@ -429,6 +430,19 @@ async def test_targets_name_the_caller_by_the_opaque_key_alone(relay: Gateway):
     stored = await relay.rows("SELECT DISTINCT o.owner_key FROM owners o JOIN provenance p ON p.owner = o.id")
     assert {row["owner_key"] for row in stored} == set(keys.values())
     assert keys["alice"] != keys["bob"]
+
+
+async def test_targets_say_for_how_long_a_comment_is_kept(tmp_path: Path, database_url: str):
+    """By the policy of the tenant that the caller's token names: what the comment box tells its writer."""
+    policies = "[retention]\ndays = 90\n[retention.tenants.initech]\ndays = 0"
+    async with small_world(tmp_path, database_url, more=policies) as (relay, _):
+        await relay.record("t1")
+        for tenant, days in (("acme", 90), ("initech", None)):
+            token = relay.token(tenant=tenant)
+            answer = (await relay.call("GET", "/api/answers/a1/targets", token=token)).json
+            conversation = (await relay.call("GET", "/api/conversations/c1/targets", token=token)).json
+            assert answer["retentionDays"] == days
+            assert conversation["items"] == [answer]
 
 
 async def test_nothing_of_the_callers_request_goes_out(relay: Gateway, literature: Specialist):

@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from relay.retention.pruning import Pruning
 from tests.support.gateway import Gateway, new_id
 
 
@@ -139,3 +140,27 @@ async def test_a_late_commit_is_not_skipped(relay: Gateway):
         assert await feed._read(row["owner"], position) == []
     told = [c.position.seq for c in await feed._read(row["owner"], position)]
     assert told == [early.seq, late.seq]
+
+
+async def test_who_was_away_too_long_is_told_to_list_again(relay: Gateway):
+    """What happened since a Last-Event-ID from before the pruning is not kept: one resync, and on from now."""
+    for task in ("t1", "t2", "t3"):
+        await relay.record(task)
+    async with stream(relay, relay.token()) as events:
+        last = (await events.block())["id"]
+        await relay.rate("t1")
+        await events.until("saved")
+    await relay.rate("t2")
+    await relay.change("UPDATE events SET at = at - 8 * 86400000")
+    await Pruning(relay.relay.db, days=7).run()
+    async with stream(relay, relay.token(), last=last) as events:
+        assert await events.block() == {"id": last}
+        told = await events.block()
+        assert (told["event"], told["data"]) == ("resync", "{}")
+        rated = new_id()
+        await relay.rate("t3", id=rated)
+        following = await events.until("saved")
+        assert following["submission"]["id"] == rated
+    async with stream(relay, relay.token(), last=told["id"]) as events:
+        await events.block()
+        assert (await events.until("saved"))["submission"]["id"] == rated

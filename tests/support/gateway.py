@@ -31,6 +31,7 @@ public_url = "https://relay.example.org"
 development = true
 shutdown_grace_seconds = {grace}
 trusted_proxies = {proxies}
+cors_origins = {origins}
 [database]
 url = "{database}"
 auto_migrate = false
@@ -60,6 +61,9 @@ minimum = {breaker_minimum}
 per_owner = {per_owner}
 per_client = {per_client}
 per_address = {per_address}
+[registry]
+admin_issuers = {admins}
+four_eyes = {four_eyes}
 [logging]
 level = "{level}"
 """
@@ -82,6 +86,8 @@ SETTINGS: Mapping[str, Any] = {
     "level": "error",
     "grace": 5,
     "proxies": "[]",
+    "origins": "[]",
+    "more": "",
     "per_owner": 0,
     "per_client": 0,
     "per_address": 0,
@@ -95,6 +101,7 @@ SETTINGS: Mapping[str, Any] = {
     "breaker_minimum": 1000,
     "reading_back": "true",
     "reconcile": '["1h"]',
+    "four_eyes": "false",
 }
 
 
@@ -123,11 +130,12 @@ def write_config(
     """A configuration file with agents by id and origin, and their secret in place."""
     (directory / "bearer").write_text(SECRET)
     (directory / "bearer").chmod(0o600)
-    values = {**SETTINGS, **settings, "database": database_url, "issuer": issuer.url}
+    fixed = {"database": database_url, "issuer": issuer.url}
+    values = {**SETTINGS, "admins": f'["{issuer.url}"]', **settings, **fixed}
     parts = [CONFIG.format(**values)]
     parts += [AGENT.format(id=i, name=i.title(), origin=origin, issuer=issuer.url) for i, origin in agents.items()]
     path = directory / "relay.toml"
-    path.write_text("\n".join(parts))
+    path.write_text("\n".join([*parts, values["more"]]))
     return path
 
 

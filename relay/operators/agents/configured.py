@@ -11,7 +11,7 @@ from typing import Literal
 
 from sqlalchemy import RowMapping
 
-from registry.model import Version
+from registry.model import RegistrationState, Version
 from registry.registrations import Declaration, declared
 
 CONFIGURATION = "configuration"
@@ -39,7 +39,7 @@ def plan(versions: Sequence[RowMapping], declaration: Declaration | None) -> Pla
     proposed = tuple(Version(row["version"]) for row in own if row["state"] == "proposed")
     if declaration is None:
         return Plan(withdraw=proposed, revoke=tuple(Version(row["version"]) for row in own if _stands(row)))
-    standing = _standing(versions)
+    standing = decided_for(versions)
     if standing is not None and declared(standing) == declaration:
         return Plan(withdraw=proposed)
     said = next((row for row in reversed(own) if not _taken_back(row, "withdrawn")), None)
@@ -55,7 +55,7 @@ class Disagreement:
     """
 
     version: Version
-    state: str
+    state: RegistrationState
     differs: tuple[str, ...]
 
 
@@ -63,7 +63,7 @@ def disagreement(versions: Sequence[RowMapping], declaration: Declaration | None
     """How the stored versions of an agent and the file disagree; None: not at all, or the file does not name it."""
     if declaration is None or not versions:
         return None
-    standing = _standing(versions)
+    standing = decided_for(versions)
     row = versions[-1] if standing is None else standing
     stored = declared(row)
     differs = tuple(
@@ -74,7 +74,8 @@ def disagreement(versions: Sequence[RowMapping], declaration: Declaration | None
     return Disagreement(Version(row["version"]), row["state"], differs)
 
 
-def _standing(versions: Sequence[RowMapping]) -> RowMapping | None:
+def decided_for(versions: Sequence[RowMapping]) -> RowMapping | None:
+    """The version that is approved, or held, if there is one."""
     return next((row for row in versions if _stands(row)), None)
 
 
@@ -96,7 +97,7 @@ def _may_approve(versions: Sequence[RowMapping], declaration: Declaration) -> bo
     approved = [row for row in versions if row["approved_at"] is not None]
     if not approved:
         return False
-    last = _standing(versions) or max(approved, key=lambda row: (row["approved_at"], row["version"]))
+    last = decided_for(versions) or max(approved, key=lambda row: (row["approved_at"], row["version"]))
     by_operators = [row for row in versions if row["state"] == "proposed" and row["source"] != CONFIGURATION]
     revoked = [row for row in versions if row["state"] == "revoked" and not _taken_back(row, "revoked")]
     return (
