@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
+import structlog
 from aiohttp import web
 
 from registry.credentials import Authorizations
@@ -62,6 +63,8 @@ from relay.storage import schema
 from relay.storage.engine import Database
 from relay.telemetry import Metrics
 
+log = structlog.get_logger(__name__)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relay:
@@ -97,7 +100,7 @@ async def assembled(config: Config, *, clock: Clock | None = None) -> AsyncItera
     metrics = Metrics()
     db = Database.open(config.database_url(), pool_size=config.database.pool_size)
     try:
-        await (schema.migrate(db) if config.database.auto_migrate else schema.require_current(db))
+        await _bring_up(db, config)
         owner_keys = await OwnerKeys.load(db, **msgspec.structs.asdict(config.owners))
         await Agents(db).seed(config.agents)
         async with Egress(config.egress_policy()) as egress:
@@ -108,6 +111,17 @@ async def assembled(config: Config, *, clock: Clock | None = None) -> AsyncItera
                 await relay.keys.close()
     finally:
         await db.close()
+
+
+async def _bring_up(db: Database, config: Config) -> None:
+    """The newest schema: made on the way, or asked for."""
+    if not config.database.auto_migrate:
+        await schema.require_current(db)
+        return
+    before = await schema.status(db)
+    after = await schema.migrate(db)
+    if before.pending:
+        log.info("database_migrated", before=before.current, now=after.current)
 
 
 async def _make(
