@@ -23,6 +23,7 @@ IDS = {
     "answerId": "answer-1",
     "conversationId": "conversation-1",
     "version": "1",
+    "owner": "ok_owner",
 }
 
 PROTECTED = [one for one in OPERATIONS if one[2]["security"]]

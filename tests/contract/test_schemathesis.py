@@ -57,7 +57,8 @@ expected-statuses = [400, 401, 403, 404, 405, 409, 413, 414, 415, 417, 422, 431]
 [dictionaries]
 agents = {{ values = ["literature", "chemistry"] }}
 tasks = {{ values = {json.dumps(seeded.tasks)} }}
-submissions = {{ values = {json.dumps(seeded.submissions)} }}
+owners = {{ values = {json.dumps([seeded.owner])} }}
+ids = {{ values = {json.dumps([*seeded.submissions, *seeded.jobs])} }}
 answers = {{ values = {json.dumps(ANSWERS)} }}
 conversations = {{ values = {json.dumps(CONVERSATIONS)} }}
 versions = {{ values = ["1"] }}
@@ -66,7 +67,8 @@ preferences = {{ values = ["respond-async", "wait=0", "wait=1"] }}
 "path.agent" = {{ dictionary = "agents", probability = 0.8 }}
 "path.version" = {{ dictionary = "versions", probability = 0.9 }}
 "path.taskId" = {{ dictionary = "tasks", probability = 0.5 }}
-"path.id" = {{ dictionary = "submissions", probability = 0.8 }}
+"path.owner" = {{ dictionary = "owners", probability = 0.9 }}
+"path.id" = {{ dictionary = "ids", probability = 0.8 }}
 "path.answerId" = {{ dictionary = "answers", probability = 0.8 }}
 "path.conversationId" = {{ dictionary = "conversations", probability = 0.8 }}
 "header.Prefer" = {{ dictionary = "preferences", probability = 0.9 }}
@@ -98,6 +100,17 @@ REACHED = {
 VERSIONED = {401, 404, 409}
 DECISION = {200, 401, 404, 409, 415, 422}
 REACHED_BY_OPERATORS = {
+    "search_submissions": {200, 400, 401},
+    "show_submission": {200, 401, 404},
+    "retry_submission": {200, 401, 404, 415, 422},
+    "abandon_submission": {401, 404, 409, 415, 422},
+    "create_job": {200, 201, 401, 415, 422},
+    "list_jobs": {200, 400, 401},
+    "show_job": {200, 401, 404},
+    "cancel_job": {401, 404},
+    "contested_tasks": {200, 400, 401},
+    "long_running_tasks": {200, 400, 401},
+    "read_audit": {200, 400, 401},
     "list_agents": {200, 400, 401},
     "show_agent": {200, 401, 404},
     "propose_agent": {201, 401, 415, 422},
