@@ -24,6 +24,7 @@ IDS = {
     "conversationId": "conversation-1",
     "version": "1",
     "owner": "ok_owner",
+    "job": "job",
 }
 
 PROTECTED = [one for one in OPERATIONS if one[2]["security"]]

@@ -62,7 +62,8 @@ expected-statuses = [400, 401, 403, 404, 405, 409, 413, 414, 415, 417, 422, 431]
 agents = {{ values = ["literature", "chemistry"] }}
 tasks = {{ values = {json.dumps(seeded.tasks)} }}
 owners = {{ values = {json.dumps([seeded.owner])} }}
-ids = {{ values = {json.dumps([*seeded.submissions, *seeded.jobs])} }}
+submissions = {{ values = {json.dumps(seeded.submissions)} }}
+jobs = {{ values = {json.dumps(seeded.jobs)} }}
 answers = {{ values = {json.dumps(ANSWERS)} }}
 conversations = {{ values = {json.dumps(CONVERSATIONS)} }}
 versions = {{ values = ["1"] }}
@@ -72,7 +73,8 @@ preferences = {{ values = ["respond-async", "wait=0", "wait=1"] }}
 "path.version" = {{ dictionary = "versions", probability = 0.9 }}
 "path.taskId" = {{ dictionary = "tasks", probability = 0.5 }}
 "path.owner" = {{ dictionary = "owners", probability = 0.9 }}
-"path.id" = {{ dictionary = "ids", probability = 0.8 }}
+"path.id" = {{ dictionary = "submissions", probability = 0.8 }}
+"path.job" = {{ dictionary = "jobs", probability = 0.8 }}
 "path.answerId" = {{ dictionary = "answers", probability = 0.8 }}
 "path.conversationId" = {{ dictionary = "conversations", probability = 0.8 }}
 "header.Prefer" = {{ dictionary = "preferences", probability = 0.9 }}

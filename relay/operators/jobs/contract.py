@@ -34,7 +34,7 @@ LIST: Final = Operation(
 SHOW: Final = Operation(
     tag="operators",
     scopes=("operator:read",),
-    path={"id": JobKey},
+    path={"job": JobKey},
     answers={200: Answer("How far the job has come.", JobShown)},
     refusals=("job_not_found",),
 )
@@ -42,7 +42,7 @@ SHOW: Final = Operation(
 CANCEL: Final = Operation(
     tag="operators",
     scopes=("operator:write",),
-    path={"id": JobKey},
+    path={"job": JobKey},
     answers={200: Answer("It touches nothing more. What it has done stays.", JobShown)},
     refusals=("job_not_found", Carrying("job_ended", "state", JobState)),
 )

@@ -58,7 +58,7 @@ async def page(request: web.Request) -> web.Response:
     return json_answer(JobsPage([shown(job) for job in items], following, total))
 
 
-@routes.get(f"/api/operator/jobs/{segment('id')}", name="show_job")
+@routes.get(f"/api/operator/jobs/{segment('job')}", name="show_job")
 @described(contract.SHOW)
 async def show(request: web.Request) -> web.Response:
     """How far a job has come, and what it did."""
@@ -70,7 +70,7 @@ async def show(request: web.Request) -> web.Response:
     return json_answer(shown(job))
 
 
-@routes.post(f"/api/operator/jobs/{segment('id')}/cancel", name="cancel_job")
+@routes.post(f"/api/operator/jobs/{segment('job')}/cancel", name="cancel_job")
 @described(contract.CANCEL)
 async def cancel(request: web.Request) -> web.Response:
     """Stop a job. Takes no body."""
@@ -81,4 +81,4 @@ async def cancel(request: web.Request) -> web.Response:
 
 
 def _id(request: web.Request) -> JobId:
-    return JobId(request.match_info["id"].lower())
+    return JobId(request.match_info["job"].lower())
