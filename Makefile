@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: help demo test lint types format check clean
+.PHONY: help demo test faults lint types format check clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -25,6 +25,9 @@ demo: $(VENV)/demo.stamp  ## the main job for real, on SQLite; ARGS=--once to en
 
 test: $(VENV)/dev.stamp  ## every test, on SQLite and on a real PostgreSQL
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+faults: $(VENV)/dev.stamp  ## let everything go wrong and print what became of it; ARGS=--short for a short run
+	$(BIN)/python -m tests.faults $(ARGS)
 
 lint: $(VENV)/dev.stamp  ## style and layers
 	$(BIN)/ruff check .

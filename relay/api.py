@@ -10,6 +10,10 @@ from relay import feedback, health, provenance
 from relay.http import openapi
 from relay.http.operations import Answer, Operation, described, operation_of
 from relay.operators.agents import routes as agents
+from relay.operators.audit_trail import routes as audit_trail
+from relay.operators.jobs import routes as jobs
+from relay.operators.submissions import routes as submissions
+from relay.operators.tasks import routes as tasks
 
 DESCRIBE: Final = Operation(
     tag="operation", query=None, database=False, answers={200: Answer("The document.", dict[str, Any])}
@@ -25,7 +29,17 @@ async def describe(_request: web.Request) -> web.Response:
     return web.Response(body=_encoded(), content_type="application/json")
 
 
-ROUTES: Final = (*health.routes, *provenance.routes, *feedback.routes, *agents.routes, *routes)
+ROUTES: Final = (
+    *health.routes,
+    *provenance.routes,
+    *feedback.routes,
+    *submissions.routes,
+    *jobs.routes,
+    *tasks.routes,
+    *audit_trail.routes,
+    *agents.routes,
+    *routes,
+)
 
 
 UNCOUNTED: Final = frozenset(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
+import structlog
 from aiohttp import web
 
 from registry.credentials import Authorizations
@@ -52,6 +53,18 @@ from relay.operators.agents import Agents
 from relay.operators.agents import routes as agents
 from relay.operators.agents.proposing import Proposals
 from relay.operators.agents.views import Views
+from relay.operators.audit_trail import routes as audit_trail
+from relay.operators.audit_trail.store import AuditTrail
+from relay.operators.jobs import routes as jobs
+from relay.operators.jobs.asking import Bulk
+from relay.operators.jobs.runner import Runner
+from relay.operators.jobs.store import Jobs
+from relay.operators.paging import CURSORS
+from relay.operators.submissions import routes as tenant_submissions
+from relay.operators.submissions.actions import Actions
+from relay.operators.submissions.store import Submissions as TenantSubmissions
+from relay.operators.tasks import routes as odd_tasks
+from relay.operators.tasks.store import OddTasks
 from relay.provenance.recording import ClientPolicy, Recorder
 from relay.provenance.store import Tasks
 from relay.retention.configured import policy
@@ -61,6 +74,8 @@ from relay.retention.sweeping import Sweep
 from relay.storage import schema
 from relay.storage.engine import Database
 from relay.telemetry import Metrics
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +100,8 @@ class Relay:
     deliveries: Deliveries
     feed: Feed
     parking: Parking
+    jobs: Jobs
+    job_runner: Runner
     worker: Worker
     housekeeping: Housekeeping
     reconciler: Reconciler | None
@@ -97,7 +114,7 @@ async def assembled(config: Config, *, clock: Clock | None = None) -> AsyncItera
     metrics = Metrics()
     db = Database.open(config.database_url(), pool_size=config.database.pool_size)
     try:
-        await (schema.migrate(db) if config.database.auto_migrate else schema.require_current(db))
+        await _bring_up(db, config)
         owner_keys = await OwnerKeys.load(db, **msgspec.structs.asdict(config.owners))
         await Agents(db).seed(config.agents)
         async with Egress(config.egress_policy()) as egress:
@@ -108,6 +125,17 @@ async def assembled(config: Config, *, clock: Clock | None = None) -> AsyncItera
                 await relay.keys.close()
     finally:
         await db.close()
+
+
+async def _bring_up(db: Database, config: Config) -> None:
+    """The newest schema: made on the way, or asked for."""
+    if not config.database.auto_migrate:
+        await schema.require_current(db)
+        return
+    before = await schema.status(db)
+    after = await schema.migrate(db)
+    if before.pending:
+        log.info("database_migrated", before=before.current, now=after.current)
 
 
 async def _make(
@@ -128,6 +156,7 @@ async def _make(
             limits.breaker.open_seconds,
         ),
     )
+    work = Jobs(db)
     checks = schedule(limits.reconcile.schedule) if limits.reconcile.enabled else None
     settlements = Settlements(deliveries, registry, waits, patience_seconds=limits.lease_seconds, checks=checks)
     authorizations = Authorizations(egress, relay_issuer=config.server.public_url, now=clock.unix)
@@ -193,6 +222,8 @@ async def _make(
         deliveries=deliveries,
         feed=feed,
         parking=Parking(db, poll_seconds=limits.poll_seconds),
+        jobs=work,
+        job_runner=Runner(db, work, poll_seconds=limits.poll_seconds),
         worker=worker,
         reconciler=reconciler,
         housekeeping=Housekeeping(
@@ -224,7 +255,8 @@ def build_app(relay: Relay) -> web.Application:
     app[OPERATORS] = Operators(
         clock=relay.clock,
         admin_issuers=config.registry.admin_issuers,
-        **msgspec.structs.asdict(config.operators),
+        max_age_seconds=config.operators.max_age_seconds,
+        acr_values=config.operators.acr_values,
     )
     app[ON_ARRIVAL] = relay.asking.arrived
     app[VERIFIER] = Verifier(_issuers(config), relay.keys, relay.clock)
@@ -258,8 +290,25 @@ def build_app(relay: Relay) -> web.Application:
         targets,
         relay.metrics,
     )
+    _let_operate(app, relay)
     app.add_routes(api.ROUTES)
     return app
+
+
+def _let_operate(app: web.Application, relay: Relay) -> None:
+    """What operators do to the submissions of their tenant."""
+
+    def changed() -> None:
+        relay.worker.wake()
+        relay.feed.wake()
+
+    app[CURSORS] = relay.cursors
+    app[tenant_submissions.SUBMISSIONS] = TenantSubmissions(relay.db)
+    app[tenant_submissions.ACTIONS] = Actions(relay.db, changed)
+    app[jobs.JOBS] = relay.jobs
+    app[jobs.BULK] = Bulk(relay.db, relay.jobs, relay.job_runner.wake)
+    app[odd_tasks.ODD_TASKS] = OddTasks(relay.db, long_running_seconds=relay.config.operators.long_running_seconds)
+    app[audit_trail.AUDIT_TRAIL] = AuditTrail(relay.db)
 
 
 def _issuers(config: Config) -> list[IssuerPolicy]:

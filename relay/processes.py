@@ -50,7 +50,7 @@ def _drainers(relay: Relay, group: asyncio.TaskGroup, *, worker: bool) -> list[a
     """The worker first, then what only ever waits."""
     if not worker:
         return [group.create_task(_keep_registry_fresh(relay))]
-    loops = [relay.worker.run(), relay.parking.run(), relay.housekeeping.run()]
+    loops = [relay.worker.run(), relay.parking.run(), relay.housekeeping.run(), relay.job_runner.run()]
     if relay.reconciler is not None:
         loops.append(relay.reconciler.run())
     if relay.db.dialect == "postgresql":

@@ -101,7 +101,6 @@ def upgrade() -> None:
         sa.Column("position", sa.BigInteger(), nullable=False),
         sa.Column("upto", sa.BigInteger(), nullable=False),
         sa.Column("problem", sa.Text(), nullable=True),
-        sa.Column("lease_until", sa.BigInteger(), nullable=True),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("updated_at", sa.BigInteger(), nullable=False),
         sa.Column("finished_at", sa.BigInteger(), nullable=True),
@@ -116,6 +115,14 @@ def upgrade() -> None:
         unique=False,
         postgresql_where=sa.text("finished_at IS NULL"),
         sqlite_where=sa.text("finished_at IS NULL"),
+    )
+    op.create_index(
+        "ix_provenance_running",
+        "provenance",
+        ["tenant", "seq"],
+        unique=False,
+        postgresql_where=sa.text("status = 'running'"),
+        sqlite_where=sa.text("status = 'running'"),
     )
     for column in ("limits", "owner_contact", "held_by", "held_why"):
         op.add_column("registrations", sa.Column(column, sa.Text(), nullable=True))

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from relay.cli.agents import account, as_json, print_table
+from relay.cli.agents import account, as_json
 from relay.cli.keys import owner_keys
 from relay.cli.retention import progress
 from relay.cli.running import FAILED, WRONG_CONFIGURATION, Failure, Session, opened, print_json, run
+from relay.cli.tables import print_table
 
 if TYPE_CHECKING:
     from relay.config import Config

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from relay.cli.agents import account, as_json, print_table
+from relay.cli.agents import account, as_json
 from relay.cli.running import Session, opened, print_json, run
+from relay.cli.tables import print_table
 from relay.clock import rfc3339
 
 if TYPE_CHECKING:

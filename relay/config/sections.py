@@ -223,6 +223,7 @@ class Registry(Section, frozen=True, kw_only=True):
 class Operators(Section, frozen=True, kw_only=True):
     max_age_seconds: Annotated[int, Meta(ge=1, le=31_536_000)] | None = None
     acr_values: tuple[AcrValue, ...] = ()
+    long_running_seconds: Annotated[int, Meta(ge=1, le=31_536_000)] = 86_400
 
 
 class Logging(Section, frozen=True, kw_only=True):

@@ -128,10 +128,7 @@ class Parking:
         tally: Counter[str] = Counter()
         complete = await self._park(known, tally, most_batches)
         freed = tally["pending"]
-        moved = Moved(sum(tally.values()) - freed, freed, complete)
-        if moved.parked or moved.freed or not complete:
-            log.info("deliveries_moved", agent=agent, parked=moved.parked, freed=moved.freed, complete=complete)
-        return moved
+        return Moved(sum(tally.values()) - freed, freed, complete)
 
     async def _park(self, agent: Agent, tally: Counter[str], most_batches: int | None) -> bool:
         batches = 0
@@ -187,7 +184,8 @@ class Parking:
         while True:
             try:
                 for agent in await self._adopt():
-                    await self.park(agent)
+                    moved = await self.park(agent)
+                    log.info("deliveries_moved", agent=agent, parked=moved.parked, freed=moved.freed)
             except (DBAPIError, PoolTimeoutError, OSError) as error:
                 log.warning("deliveries_not_moved", **outline(error))
             await asyncio.sleep(self._poll)

@@ -18,7 +18,7 @@ H = TypeVar("H", bound=Handler)
 
 RequestHeader = Literal["Prefer", "Last-Event-ID"]
 AnswerHeader = Literal["Location", "Preference-Applied"]
-Tag = Literal["provenance", "targets", "feedback", "agents", "operation"]
+Tag = Literal["provenance", "targets", "feedback", "agents", "operators", "operation"]
 
 _KEPT_AS = "operation"
 

@@ -15,14 +15,16 @@ from relay.retention.contents import BATCH, COLUMNS, FINAL_STATES, QUIET, erase,
 from relay.retention.model import DAY_MS, Erased, Policy
 from relay.storage.engine import Database
 
-# From tenant to tenant by index: a plain DISTINCT would read all that is kept.
+# From tenant to tenant by the index of what is kept: a plain DISTINCT would read all of it, and any other index every
+# tombstone. No tenant's name is empty.
 _TENANTS: Final = """
 WITH RECURSIVE known(tenant) AS (
-    SELECT min(tenant) FROM submissions WHERE erased_at IS NULL
+    SELECT ''
     UNION ALL
-    SELECT (SELECT min(s.tenant) FROM submissions s WHERE s.erased_at IS NULL AND s.tenant > known.tenant)
+    SELECT (SELECT s.tenant FROM submissions s WHERE s.erased_at IS NULL AND s.tenant > known.tenant
+            ORDER BY s.tenant, s.created_at, s.seq LIMIT 1)
     FROM known WHERE known.tenant IS NOT NULL)
-SELECT tenant FROM known WHERE tenant IS NOT NULL
+SELECT tenant FROM known WHERE tenant <> ''
 """
 _OLDEST: Final = "SELECT min(created_at) FROM submissions WHERE tenant = :tenant AND erased_at IS NULL"
 _DUE: Final = (

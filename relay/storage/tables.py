@@ -115,6 +115,14 @@ provenance = Table(
     Index(None, "tenant", "run"),
     # Tasks recorded under two owners are shown to operators.
     Index(None, "agent", "task"),
+    # And so are those that run for too long.
+    Index(
+        "ix_provenance_running",
+        "tenant",
+        "seq",
+        postgresql_where=text("status = 'running'"),
+        sqlite_where=text("status = 'running'"),
+    ),
 )
 
 provenance_evidence = Table(
@@ -329,7 +337,6 @@ jobs = Table(
     Column("position", BigInteger, nullable=False),
     Column("upto", BigInteger, nullable=False),
     Column("problem", Text),
-    Column("lease_until", BigInteger),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("finished_at", BigInteger),

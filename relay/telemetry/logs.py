@@ -39,7 +39,8 @@ _TAMED: dict[str, int] = {
     # Each of these logs statements, parameters or whole requests at lower levels.
     "aiohttp": logging.WARNING,
     "aiosqlite": logging.WARNING,
-    "alembic": logging.INFO,
+    # Tells at every start what it found; `relay.app` says so where something was migrated.
+    "alembic": logging.WARNING,
     "asyncio": logging.WARNING,
     "authlib": logging.WARNING,
     "psycopg": logging.WARNING,

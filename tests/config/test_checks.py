@@ -253,3 +253,13 @@ def test_a_password_in_the_url_is_refused_without_repeating_it(refused: Refused,
     assert "password_file" in report
     assert "RELAY_DATABASE_PASSWORD" in report
     assert "hunter2" not in report
+
+
+@pytest.mark.parametrize(
+    ("url", "named"), [("http://127.0.0.1:8080", True), ("http://localhost", True), ("http://relay.example.org", False)]
+)
+def test_where_development_is_the_way_out_it_is_named(refused: Callable[[str], str], url: str, *, named: bool):
+    """A trial on loopback is told which key to turn; elsewhere that key would not help, so it is not spoken of."""
+    told = refused(MINIMAL.replace('"https://relay.example.org"', f'"{url}"', 1))
+    assert "public_url" in told
+    assert ("[server] development = true" in told) is named

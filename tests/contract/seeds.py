@@ -24,6 +24,8 @@ class Seeded:
     gateway: Gateway
     tasks: list[str]
     submissions: list[str]
+    owner: str
+    jobs: list[str]
 
     @property
     def token(self) -> str:
@@ -57,7 +59,11 @@ async def seed(gateway: Gateway, specialists: Mapping[str, Specialist]) -> Seede
         assert rated.status in {201, 202}, rated.body
         submissions.append(submission)
     specialists["literature"].behave = in_turns
-    return Seeded(gateway, [*TASKS, "ambiguous", "coordinator", "running", "rated-0"], submissions)
+    tasks = [*TASKS, "ambiguous", "coordinator", "running", "rated-0"]
+    [owner] = await gateway.rows("SELECT owner_key FROM owners")
+    body = {"kind": "abandon", "filter": {"state": "held"}, "why": "none is"}
+    job = await gateway.call("POST", "/api/operator/jobs", body, token=gateway.token("olga", "operator:write"))
+    return Seeded(gateway, tasks, submissions, owner["owner_key"], [job.json["id"]])
 
 
 async def _record(gateway: Gateway, task: str, **fields: object) -> None:

@@ -14,6 +14,7 @@ from relay.errors import CODES, Refusal
 from relay.feedback.wire import FeedbackBody
 from relay.http.fields import decode
 from relay.http.problems import problem_response
+from relay.operators.agents.wire import ProposalBody
 from relay.provenance.wire import TaskBody
 from tests.support.contract import OPERATIONS
 from tests.support.gateway import Gateway
@@ -90,7 +91,12 @@ def test_every_state_is_explained():
 
 def test_every_field_of_a_body_is_explained():
     """In the table of the operation that takes it."""
-    for body, heading in ((FeedbackBody, "## Rating"), (TaskBody, "## Recording provenance")):
+    sections = (
+        (FeedbackBody, "## Rating"),
+        (TaskBody, "## Recording provenance"),
+        (ProposalBody, "## Operating agents"),
+    )
+    for body, heading in sections:
         section = PAGE.partition(heading)[2].partition("| code |")[0]
         for name in body.__struct_encode_fields__:
             assert f"`{name}`" in section, name

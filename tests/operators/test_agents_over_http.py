@@ -77,7 +77,8 @@ async def test_an_agent_is_shown_with_its_registration_and_health(
     [oldest] = await gateway.rows("SELECT min(window_started_at) AS at FROM deliveries WHERE state = 'pending'")
     assert shown["backlog"]["oldestSince"] == rfc3339(oldest["at"])
     breaker = shown["breaker"]
-    assert (breaker["state"], breaker["failures"]) == ("open", 2)
+    assert breaker["state"] == "open"
+    assert 1 <= breaker["failures"] < breaker["attempts"]
     assert breaker["lastSuccessAt"] <= breaker["lastFailureAt"] < breaker["openUntil"]
     await gateway.change("UPDATE agent_breakers SET open_until = 1")
     assert (await operate(gateway, "GET", LITERATURE)).json["breaker"]["state"] == "half_open"

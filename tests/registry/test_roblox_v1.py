@@ -13,12 +13,14 @@ from registry.protocols.contract import (
     Acknowledged,
     Answer,
     Collision,
+    Found,
     NotFound,
     OutboundRequest,
     Rated,
     Rating,
     ReadBack,
     Refused,
+    Resolution,
     TryLater,
     Unauthorized,
     Verdict,
@@ -286,3 +288,36 @@ def test_no_comment_has_three_spellings(listed: str | None, sent: str | None):
 def test_an_unreadable_list_proves_nothing(unreadable: Answer):
     """Neither a failure nor a list that is cut off or ambiguous says that a rating is absent."""
     assert ROBLOX.find(unreadable, SENT) == "unreadable"
+
+
+RESOLUTIONS: list[tuple[str, dict[str, Any], Resolution | None]] = [
+    ("text", {"resolution": "fixed"}, Resolution("fixed")),
+    ("null", {"resolution": None}, Resolution(None)),
+    ("empty", {"resolution": ""}, Resolution(None)),
+    ("as long as may be", {"resolution": "😀" * 500}, Resolution("😀" * 500)),
+    ("too long", {"resolution": "😀" * 500 + "x"}, None),
+    ("line break", {"resolution": "a\nb"}, None),
+    ("C1 control", {"resolution": "a\x9bb"}, None),
+    ("number", {"resolution": 1}, None),
+    ("object", {"resolution": {}}, None),
+    ("absent", {}, None),
+]
+
+
+@pytest.mark.parametrize(("members", "resolution"), [c[1:] for c in RESOLUTIONS], ids=[c[0] for c in RESOLUTIONS])
+def test_a_resolution_is_a_short_text_or_null(members: dict[str, Any], resolution: Resolution | None):
+    """Whatever else stands there is passed over, and the row counts all the same."""
+    assert ROBLOX.find_all(rows(row(**members)), [SENT]) == [Found("same", resolution)]
+
+
+def test_one_list_answers_for_many():
+    """Each submission has its own answer, in order; the resolution of a row with other content is nobody's."""
+    other, third = replace(SENT, id=OTHER), replace(SENT, id=OTHER.replace("7", "8"))
+    answer = rows(row(resolution="fixed"), row(id=OTHER, rating="down", resolution="fixed"))
+    assert ROBLOX.find_all(answer, [third, other, SENT]) == [
+        Found("absent"),
+        Found("different"),
+        Found("same", Resolution("fixed")),
+    ]
+    assert "fixed" not in repr(ROBLOX.find_all(answer, [SENT]))
+    assert ROBLOX.find_all(answer, []) == []

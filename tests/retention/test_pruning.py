@@ -1,10 +1,11 @@
 """Old events are thrown away, and whoever has missed one is told."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import make_url, text
 
 from relay.feedback.feed import Feed, Position, Resync
 from relay.identity.model import OwnerId
@@ -173,6 +174,24 @@ async def test_a_position_of_another_cluster_means_list_again(postgres: Database
     assert isinstance(await read(postgres, Position("1", 2, position.epoch)), Resync)
     assert isinstance(await read(postgres, Position("1000000", 2, lost.position.epoch)), Resync)
     assert isinstance(await read(postgres, Position("1", 2, "")), Resync)
+
+
+async def test_a_restored_copy_is_another_database(
+    new_postgres_database: Callable[..., str], postgres_database_url: str
+):
+    """In the same cluster too, where transaction numbers go on: the copy does not know what happened after it."""
+    original = Database.open(postgres_database_url)
+    feed = Feed(original, poll_seconds=1)
+    before = await feed.tail()
+    await happen(original, 0)
+    assert await read(original, before) == [1]
+    await original.close()  # nobody may be connected to what is copied
+    copy = Database.open(new_postgres_database(template=str(make_url(postgres_database_url).database)))
+    lost = await read(copy, before)
+    assert isinstance(lost, Resync)
+    await happen(copy, 0)
+    assert await read(copy, lost.position) == [1]
+    await copy.close()
 
 
 async def test_events_of_another_cluster_are_thrown_away(postgres: Database):

@@ -53,6 +53,11 @@ class Line:
         certificate = self._writer.get_extra_info("peercert") or {}
         return next((str(name) for _, name in certificate.get("subjectAltName", ())), None)
 
+    @property
+    def gone(self) -> bool:
+        """Whether the other side has closed the connection, as far as is known here."""
+        return self._reader.at_eof() or self._writer.is_closing()
+
     async def send(self, data: bytes) -> None:
         self._writer.write(data)
         await self._writer.drain()

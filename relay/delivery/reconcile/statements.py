@@ -9,14 +9,15 @@ SLOTS: dict[str, ColumnType] = {"agent": "text", "revision": "bigint"}
 
 # Which of the agents may be asked now and have something due: none whose breaker is open, which is paused, or which the
 # registry has changed since it was read. A breaker that may half-open is left to a delivery to probe, if there is one.
+# The least is looked up in an index; for EXISTS PostgreSQL might scan the table.
 DUE_AGENTS = """
 SELECT s.agent FROM {slots} AS s
 JOIN agents a ON a.id = s.agent AND a.revision = s.revision AND a.approved_version IS NOT NULL
 LEFT JOIN agent_breakers b ON b.agent = s.agent
 WHERE COALESCE(b.paused_until, 0) <= {now}
     AND (b.open_until IS NULL OR (b.open_until <= {now}
-         AND NOT EXISTS (SELECT 1 FROM deliveries p WHERE p.agent = s.agent AND p.state = 'pending')))
-    AND EXISTS (SELECT 1 FROM deliveries d WHERE d.agent = s.agent AND d.check_due_at <= {now})
+         AND (SELECT min(p.due_at) FROM deliveries p WHERE p.agent = s.agent AND p.state = 'pending') IS NULL))
+    AND (SELECT min(d.check_due_at) FROM deliveries d WHERE d.agent = s.agent AND d.check_due_at IS NOT NULL) <= {now}
 """
 
 # Those due, and those so soon due that they would come up while the same owner's list is being read.

@@ -34,6 +34,8 @@ _TAGS: Final[Mapping[Tag, str]] = {
     "provenance": "Which specialist tasks an answer came from.",
     "targets": "What may be rated.",
     "feedback": "Ratings, and what became of each.",
+    "operators": "A tenant's submissions: finding them, acting on them, and who did what. Operators are people.",
+    "agents": "Where ratings may go, and how it fares there. For operators.",
     "operation": "For those who run the relay. No token is asked for.",
 }
 

@@ -1,7 +1,8 @@
 """What operators do to deliveries, one or many in a transaction: safe beside workers, told of, and audited."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import RowMapping, text
@@ -53,9 +54,12 @@ async def act(
     deliveries: Sequence[DeliveryId],
     decision: Decision,
     *,
+    only: State | None = None,
     job: str | None = None,
 ) -> list[Acted]:
     """Do ``action`` to each of these deliveries as it stands now, and say what that was, in the order of submission.
+
+    ``only`` spares those that are not in this state any more; ``job`` is named in the audit log.
 
     Changes, events and audit entries are in the transaction of ``connection``, which ends soon after: until then no
     decision about these agents is made, and no claim of these deliveries.
@@ -66,7 +70,7 @@ async def act(
             await connection.execute(_filled(db, lock), {"chosen": chosen})
     snapshot = await registrations.load(connection)
     rows = (await connection.execute(_filled(db, statements.STANDING), {"chosen": chosen})).mappings().all()
-    judged = [_judge(action, row, snapshot, decision.at) for row in rows]
+    judged = [_judge(row, snapshot, decision.at, partial(judge, action, only=only)) for row in rows]
     after: dict[int, State] = {}
     for outcome in sorted({one.outcome for one in judged} & CHANGING):
         after |= await _change(db, connection, outcome, judged, decision)
@@ -77,7 +81,7 @@ async def act(
     return acted
 
 
-def _judge(action: Action, row: RowMapping, snapshot: Snapshot, now: int) -> _Judged:
+def _judge(row: RowMapping, snapshot: Snapshot, now: int, verdict: Callable[[Standing], Outcome]) -> _Judged:
     earliest = max(now, row["not_before"])
     standing = Standing(state=row["state"], erased=row["erased_at"] is not None, waits_longer=row["due_at"] > earliest)
     agent = snapshot[row["agent"]]
@@ -85,7 +89,7 @@ def _judge(action: Action, row: RowMapping, snapshot: Snapshot, now: int) -> _Ju
     resting: State = "needs_owner" if presence else "pending"
     if agent.is_held(row["tenant"], row["pinned"]):
         resting = "held"
-    return _Judged(row, judge(action, standing), resting, presence)
+    return _Judged(row, verdict(standing), resting, presence)
 
 
 def _needs_presence(agent: Agent, row: RowMapping) -> bool:

@@ -2,13 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from registry.protocols.contract import Rating
-from relay.delivery.model import State
-
-Evidence = Literal["unchecked", "confirmed", "missing", "mismatch", "out_of_window"]
-"""What a look at the specialist's own records has shown."""
+from relay.delivery.model import Evidence, State
 
 SUBMISSIONS: Final = "submissions s"
 WITH_DELIVERIES: Final = "submissions s JOIN deliveries d ON d.submission = s.seq"

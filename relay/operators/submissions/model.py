@@ -6,8 +6,7 @@ from typing import Literal, assert_never
 
 from registry.model import AgentId, RanAs, Version
 from registry.protocols.contract import Rating
-from relay.delivery.model import Cause, DeliveryId, End, State
-from relay.operators.submissions.filter import Evidence
+from relay.delivery.model import Cause, DeliveryId, End, Evidence, State
 from relay.provenance.model import Evidence as RunEvidence
 from relay.provenance.model import Role, Status
 
@@ -141,9 +140,13 @@ Outcome = Literal[
     "being_sent",
     "not_retryable",
     "not_abandonable",
+    "changed_meanwhile",
     "erased",
 ]
-"""What an action did to one delivery. The first two and ``abandoned`` changed it; no other did."""
+"""What an action did to one delivery. The first two and ``abandoned`` changed it; no other did.
+
+``changed_meanwhile``: it was chosen by its state, and is in another one now.
+"""
 
 CHANGING: frozenset[Outcome] = frozenset({"reopened", "made_due", "abandoned"})
 
@@ -157,8 +160,10 @@ class Standing:
     waits_longer: bool
 
 
-def judge(action: Action, standing: Standing) -> Outcome:
-    """What an action does to a delivery that stands so."""
+def judge(action: Action, standing: Standing, *, only: State | None = None) -> Outcome:
+    """What an action does to a delivery that stands so; ``only``: the state that it has to be in."""
+    if only not in (None, standing.state):
+        return "changed_meanwhile"
     if standing.erased:
         return "erased"
     if standing.state == "sending":
