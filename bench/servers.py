@@ -37,7 +37,7 @@ async def nothing(request: web.Request) -> web.Response:
 
 @asynccontextmanager
 async def postgresql(app: web.Application, url: str) -> AsyncIterator[None]:
-    """psycopg's own pool in autocommit: the fastest plain way to commit one row."""
+    """Psycopg's own pool in autocommit: the fastest plain way to commit one row."""
     async with psycopg_pool.AsyncConnectionPool(
         url, min_size=10, max_size=10, kwargs={"autocommit": True}, open=False
     ) as pool:

@@ -113,7 +113,14 @@ class World:
 
 
 @asynccontextmanager
-async def world(directory: Path, database: str, *, agents: dict[str, str] | None = None, **settings: Any) -> AsyncIterator[World]:
+async def world(
+    directory: Path,
+    database: str,
+    *,
+    agents: dict[str, str] | None = None,
+    ca_file: Path | None = None,
+    **settings: object,
+) -> AsyncIterator[World]:
     """A migrated database with `OWNERS` people; the issuer answers for as long as the block lasts."""
     db = Database.open(database)
     await schema.migrate(db)
@@ -121,9 +128,16 @@ async def world(directory: Path, database: str, *, agents: dict[str, str] | None
         agents = agents or {"literature": "http://localhost:9"}
         settings = {"level": "info", "schedule": '["1h"]', "queue": 4096, "in_flight": 64, "poll": 1, **settings}
         config = write_config(directory, database, issuer, agents, **settings)
+        if ca_file is not None:
+            await asyncio.to_thread(_append, config, f'\n[egress]\nca_file = "{ca_file}"\n')
         now = issuer.now()
         tokens = tuple(
-            issuer.mint(sub=f"person-{n}", tenant="acme", exp=int(now) + 86_400, scope="feedback:read feedback:write provenance:write")
+            issuer.mint(
+                sub=f"person-{n}",
+                tenant="acme",
+                exp=int(now) + 86_400,
+                scope="feedback:read feedback:write provenance:write",
+            )
             for n in range(OWNERS)
         )
         async with relay(config) as port:
@@ -137,21 +151,30 @@ async def world(directory: Path, database: str, *, agents: dict[str, str] | None
         yield World(config, database, tokens, owners)
 
 
+def _append(file: Path, text: str) -> None:
+    with file.open("a") as opened:
+        opened.write(text)
+
+
 async def _record(port: int, token: str, task: str) -> None:
     import aiohttp  # noqa: PLC0415
 
     body = {"conversationId": "c", "answerId": task, "role": "specialist", "status": "completed"}
     async with (
         aiohttp.ClientSession() as http,
-        http.put(f"http://127.0.0.1:{port}/api/provenance/tasks/literature/{task}", json=body, headers={"Authorization": f"Bearer {token}"}) as answered,
+        http.put(
+            f"http://127.0.0.1:{port}/api/provenance/tasks/literature/{task}",
+            json=body,
+            headers={"Authorization": f"Bearer {token}"},
+        ) as answered,
     ):
         if answered.status != 201:
             raise RuntimeError(await answered.text())
 
 
 TASKS = {
-    "postgresql": """INSERT INTO provenance (owner, tenant, recorded_by, agent, registration_version, task, conversation,
-            answer, role, ran_as, status, created_at)
+    "postgresql": """INSERT INTO provenance (owner, tenant, recorded_by, agent, registration_version, task,
+            conversation, answer, role, ran_as, status, created_at)
         SELECT (CAST(:owners AS bigint[]))[1 + n % :people], 'acme', 'bench', 'literature', 1, :run || '-' || n, 'c',
             :run || '-' || n, 'specialist', 'client', 'completed', 1
         FROM generate_series(0, :count - 1) AS n""",
@@ -209,7 +232,7 @@ function request()
   local n = counter
   counter = counter + {threads}
   local id = string.format("%08x-0000-4000-8000-%012x", {run_number}, n)
-  local body = string.format('{{"id":"%s","taskId":"{run}-%d","rating":"up","comment":"that helped, thank you"}}', id, n)
+  local body = string.format('{{"id":"%s","taskId":"{run}-%d","rating":"up","comment":"thank you"}}', id, n)
   return wrk.format("POST", "/api/feedback", {{
     ["Content-Type"] = "application/json", ["Prefer"] = "respond-async",
     ["Authorization"] = "Bearer " .. tokens[n % {people} + 1] }}, body)
@@ -217,25 +240,42 @@ end
 function done(summary, latency, requests)
   io.write(string.format("RESULT %d %d %d %d %d\\n", summary.requests, summary.duration,
     latency:percentile(50), latency:percentile(99),
-    summary.errors.status + summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout))
+    summary.errors.status + summary.errors.connect + summary.errors.read + summary.errors.write
+    + summary.errors.timeout))
 end
 """
 
 
-async def load(port: int, stage: World, run: str, number: int, *, seconds: float, connections: int, threads: int = 1) -> Load:
+async def load(
+    port: int, stage: World, run: str, number: int, *, seconds: float, connections: int, threads: int = 1
+) -> Load:
     """Ratings of the tasks ``{run}-{n}``, one after the other on each connection."""
     script = stage.config.parent / "load.lua"
     script.write_text(
-        SCRIPT.format(tokens=", ".join(f'"{t}"' for t in stage.tokens), run=run, run_number=number, threads=threads, people=OWNERS)
+        SCRIPT.format(
+            tokens=", ".join(f'"{t}"' for t in stage.tokens), run=run, run_number=number, threads=threads, people=OWNERS
+        )
     )
-    arguments = ["-t", str(threads), "-c", str(connections), "-d", f"{seconds:g}s", "-s", str(script), f"http://127.0.0.1:{port}"]
+    arguments = [
+        "-t",
+        str(threads),
+        "-c",
+        str(connections),
+        "-d",
+        f"{seconds:g}s",
+        "-s",
+        str(script),
+        f"http://127.0.0.1:{port}",
+    ]
     return await wrk(arguments)
 
 
 async def wrk(arguments: Sequence[str]) -> Load:
     if shutil.which("wrk") is None:
         raise SystemExit("the load comes from wrk: install it (Debian: apt install wrk)")
-    started = await asyncio.create_subprocess_exec("wrk", *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT)
+    started = await asyncio.create_subprocess_exec(
+        "wrk", *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
     said, _ = await started.communicate()
     found = re.search(r"RESULT (\d+) (\d+) (\d+) (\d+) (\d+)", said.decode())
     if found is None:

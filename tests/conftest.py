@@ -5,10 +5,15 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from sqlalchemy import make_url
 
 from relay.storage.engine import Database
 from tests.support import databases
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("relay", deadline=None)
+settings.load_profile("relay")
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,9 @@ class Exchanges:
 
     async def authorize(self, behalf: Behalf, registration: Registration, until: float, *, fresh: bool) -> Access:
         """What gives access; ``fresh``: the last was refused. Raises OwnerAbsentError or CredentialFailure."""
-        owner = await self._owners.by_id(behalf.owner)
+        # Only an assertion needs the subject, so only then must what is known of it be fresh.
+        asserts = any(credential.mode == "owner_assertion" for credential in registration.credentials)
+        owner = await (self._owners.by_id(behalf.owner) if asserts else self._owners.known(behalf.owner))
         acting = Acting(
             owner.kind,
             owner.issuer,

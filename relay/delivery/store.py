@@ -1,10 +1,11 @@
 """The outbox in the database: claims, settles, expired leases."""
 
+import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from sqlalchemy import RowMapping, text
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from registry.model import AgentId, Snapshot
@@ -12,6 +13,7 @@ from relay.delivery import statements
 from relay.delivery.model import Cause, Claim, Claimed, DeliveryId, Outcome, Settlement, State, claim_token
 from relay.identity.model import OwnerId
 from relay.storage.engine import Database
+from relay.storage.express import for_psycopg
 from relay.storage.records import dumps, recordset
 
 OWNER_GAP_MS = 5_000
@@ -60,6 +62,10 @@ class Deliveries:
         self._lease_ms = round(lease_seconds * 1000)
         self._breaker = breaker
         self._statements = _Statements(db)
+        # A line each: settling must not wait for a claim.
+        on_postgresql = db.dialect == "postgresql"
+        self._claims = db.line() if on_postgresql else None
+        self._settles = db.line() if on_postgresql else None
 
     async def claim_due(self, slots: Mapping[AgentId, int], snapshot: Snapshot, claimed_at: float) -> list[Claimed]:
         """Claim what is due, at most ``slots`` per agent, the longest due first."""
@@ -71,10 +77,9 @@ class Deliveries:
         if not rows:
             return []
         parameters = {"slots": dumps(rows), "token": claim_token(), "lease_ms": self._lease_ms}
-        if self._db.dialect == "postgresql":
-            async with self._db.statement() as connection:
-                taken = await connection.execute(text(self._statements.claim), parameters)
-                return [_claimed(row, claimed_at) for row in taken.mappings()]
+        if self._claims is not None:
+            taken = await self._claims.rows(self._statements.claim, parameters)
+            return [_claimed(row, claimed_at) for row in taken]
         return await self._claim_sqlite(parameters, claimed_at)
 
     async def _claim_sqlite(self, parameters: dict[str, Any], claimed_at: float) -> list[Claimed]:
@@ -83,17 +88,19 @@ class Deliveries:
             # Looking first keeps an idle worker from taking the write lock at every poll.
             if not (await connection.execute(text(sql.any_due), {"slots": parameters["slots"]})).scalar():
                 return []
-        async with self._db.write() as connection:
-            probes = (await connection.execute(text(sql.probe), parameters)).mappings().all()
-            able = await connection.execute(text(sql.able), {**parameters, "probes": dumps(map(dict, probes))})
+
+        def claim(connection: sqlite3.Connection) -> list[sqlite3.Row]:
+            probes = connection.execute(sql.probe, parameters).fetchall()
+            able = connection.execute(sql.able, {**parameters, "probes": dumps(map(dict, probes))}).fetchall()
             due: list[int] = []
-            for agent, free in able.all():
-                found = await connection.execute(text(sql.due), {"agent": agent, "free": free})
-                due += found.scalars()
+            for agent, free in able:
+                due += [row[0] for row in connection.execute(sql.due, {"agent": agent, "free": free})]
             if not due:
                 return []
-            await connection.execute(text(sql.take), {**parameters, "due": str(due)})
-            return await self._read_claimed(connection, parameters["token"], claimed_at)
+            connection.execute(sql.take, {**parameters, "due": str(due)}).fetchall()
+            return connection.execute(sql.claimed_by, {"token": parameters["token"]}).fetchall()
+
+        return [_claimed(row, claimed_at) for row in await self._db.transact(claim)]
 
     async def claim_one(
         self, delivery: DeliveryId, cause: Cause, revision: int, claimed_at: float, *, present: bool = False
@@ -166,29 +173,33 @@ class Deliveries:
         in one transaction.
         """
         parameters = {"outcomes": dumps(rows), **self._breaker.parameters()}
-        if self._db.dialect == "postgresql":
-            async with self._db.statement() as connection:
-                found = await connection.execute(text(self._statements.settle), parameters)
-                return [SettledRow(row.accepted, row.state) for row in found]
-        return await self._settle_sqlite(rows, parameters)
+        if self._settles is not None:
+            found = await self._settles.rows(self._statements.settle, parameters)
+            return [SettledRow(row["accepted"], row["state"]) for row in found]
+        return await self._db.transact(lambda connection: self._settle_sqlite(connection, rows, parameters))
 
-    async def _settle_sqlite(
-        self, rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
+    def _settle_sqlite(
+        self, connection: sqlite3.Connection, rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
     ) -> list[SettledRow]:
         sql = self._statements
-        async with self._db.write() as connection:
-            found = await connection.execute(text(sql.fresh), {"outcomes": parameters["outcomes"]})
-            fresh = {(row.id, row.revision) for row in found}
-            accepted = [r for r in rows if r["outcome"] == "saved" or (r["agent"], r["revision"]) in fresh]
-            both = {"accepted": dumps(accepted)}
-            changed = [dict(row) for row in (await connection.execute(text(sql.change), both)).mappings()]
-            both["changed"] = dumps(changed)
-            await connection.execute(text(sql.log), both)
-            await connection.execute(text(sql.tell), {"changed": both["changed"]})
-            await connection.execute(text(sql.breakers), {"accepted": both["accepted"], **self._breaker.parameters()})
+        found = connection.execute(sql.fresh, {"outcomes": parameters["outcomes"]}).fetchall()
+        fresh = {(row["id"], row["revision"]) for row in found}
+        accepted = [r for r in rows if r["outcome"] == "saved" or (r["agent"], r["revision"]) in fresh]
+        both = {"accepted": dumps(accepted)}
+        changed = [dict(row) for row in connection.execute(sql.change, both).fetchall()]
+        both["changed"] = dumps(changed)
+        connection.execute(sql.log, both)
+        connection.execute(sql.tell, {"changed": both["changed"]})
+        connection.execute(sql.breakers, {"accepted": both["accepted"], **self._breaker.parameters()})
         states = {row["id"]: row["state"] for row in changed}
         kept = {r["n"] for r in accepted}
         return [SettledRow(r["n"] in kept, states.get(r["delivery"])) for r in rows]
+
+
+class _Row(Protocol):
+    """A row of either driver."""
+
+    def __getitem__(self, name: str, /) -> Any: ...  # noqa: ANN401 - a column of any type
 
 
 class _Statements:
@@ -209,8 +220,8 @@ class _Statements:
         breakers = self._fill(statements.BREAKERS, restart=statements.RESTART, greatest=greatest)
         self.tell = self._fill(statements.TELL, changed=recordset(db.dialect, "changed", CHANGED))
         if db.dialect == "postgresql":
-            self.claim = self._claim(slots)
-            self.settle = self._settle(greatest, breakers)
+            self.claim = for_psycopg(self._claim(slots))
+            self.settle = for_psycopg(self._settle(greatest, breakers))
             return
         self.any_due = self._fill(
             f"SELECT EXISTS (SELECT 1 FROM {slots} AS s JOIN deliveries d ON d.agent = s.agent"
@@ -262,7 +273,7 @@ class _Statements:
             LEFT JOIN accepted a ON a.n = o.n LEFT JOIN changed c ON c.id = o.delivery ORDER BY o.n"""
 
 
-def _claim(row: RowMapping) -> Claim:
+def _claim(row: _Row) -> Claim:
     return Claim(
         delivery=row["id"],
         token=row["token"],
@@ -275,7 +286,7 @@ def _claim(row: RowMapping) -> Claim:
     )
 
 
-def _claimed(row: RowMapping, claimed_at: float) -> Claimed:
+def _claimed(row: _Row, claimed_at: float) -> Claimed:
     return Claimed(
         claim=_claim(row),
         window_ms=row["window_ms"],

@@ -44,7 +44,8 @@ def read_query(request: web.Request, type_: type[S]) -> S:
     unknown or repeated is refused.
     """
     if not request.query_string:
-        return _without_parameters(type_)
+        empty: S = _without_parameters(type_)
+        return empty
     fields = {field.encode_name: field.type for field in msgspec.structs.fields(type_)}
     values: dict[str, object] = {}
     for name, text in request.query.items():

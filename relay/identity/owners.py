@@ -69,6 +69,7 @@ class Owners:
         self._db = db
         self._keys = keys
         self._remembered: Recents[OwnerTuple, Owner] = Recents(REMEMBERED)
+        self._known: Recents[OwnerId, Owner] = Recents(REMEMBERED)
 
     async def find(self, owner: OwnerTuple) -> Owner | None:
         """The owner of this tuple; None if nothing was ever stored for it.
@@ -129,6 +130,14 @@ class Owners:
         if row is None:
             raise LookupError(f"there is no owner {owner_id}")
         return _owner(row)
+
+    async def known(self, owner_id: OwnerId) -> Owner:
+        """As `by_id`, remembered: right in all that never changes, and not in whether the subject is sealed."""
+        owner = self._known.get(owner_id)
+        if owner is None:
+            owner = await self.by_id(owner_id)
+            self._known.put(owner_id, owner)
+        return owner
 
     async def subject_of(self, owner_id: OwnerId) -> str | None:
         """The subject of a human, unsealed; None where it was never sealed. Raises `SubjectUnreadable`."""

@@ -8,7 +8,8 @@ which nothing collects there.
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from relay.feedback.feed import Position
 from relay.identity.model import OwnerTuple
 from relay.storage.engine import Database
+from relay.storage.express import Line, WritingThread
 from tests.support.gateway import Gateway, new_id, small_world
 from tests.support.specialist import Specialist, acknowledge, answering
 
@@ -76,6 +78,18 @@ class Noted:
         return [statement for statement in self.statements if all(word in statement for word in words)]
 
 
+class NotedConnection:
+    """SQLite's own connection, and what it is asked."""
+
+    def __init__(self, connection: sqlite3.Connection, noted: Noted) -> None:
+        self._connection = connection
+        self._noted = noted
+
+    def execute(self, statement: str, parameters: Mapping[str, Any]) -> sqlite3.Cursor:
+        self._noted.statements[statement] = parameters
+        return self._connection.execute(statement, parameters)
+
+
 @contextmanager
 def noting(db: Database) -> Iterator[Noted]:
     """Note what the relay asks its database within the block."""
@@ -86,11 +100,21 @@ def noting(db: Database) -> Iterator[Noted]:
         if re.match(r"\s*(WITH|SELECT|INSERT|UPDATE|DELETE)\b", statement):
             noted.statements[statement] = parameters
 
+    async def rows(line: Line, statement: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        noted.statements[statement] = parameters
+        return await asked(line, statement, parameters)
+
+    async def run(thread: WritingThread, work: Callable[[Any], Any]) -> Any:
+        return await carried_out(thread, lambda connection: work(NotedConnection(connection, noted)))
+
+    asked, carried_out = Line.rows, WritingThread.run
+    Line.rows, WritingThread.run = rows, run  # type: ignore[method-assign]
     for engine in engines:
         event.listen(engine, "before_cursor_execute", note)
     try:
         yield noted
     finally:
+        Line.rows, WritingThread.run = asked, carried_out  # type: ignore[method-assign]
         for engine in engines:
             event.remove(engine, "before_cursor_execute", note)
 

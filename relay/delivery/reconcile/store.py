@@ -88,7 +88,7 @@ class Checks:
 
         A row that is being settled as a delivery at this moment is left out: its check comes back.
         """
-        by_id = {c.check.delivery: c for c in checked}
+        by_id: dict[int, Checked] = {c.check.delivery: c for c in checked}
         sql = self._statements
         async with self._db.write() as connection:
             still = await connection.execute(text(sql.untouched), {"chosen": dumps(map(_fence, checked))})
