@@ -7,8 +7,9 @@ import msgspec
 from aiohttp import web
 
 from relay import feedback, health, provenance
+from relay import web as pages
 from relay.http import openapi
-from relay.http.operations import Answer, Operation, described, operation_of
+from relay.http.operations import UNLIMITED, Answer, Operation, described, operation_of
 from relay.operators.agents import routes as agents
 from relay.operators.audit_trail import routes as audit_trail
 from relay.operators.jobs import routes as jobs
@@ -38,6 +39,7 @@ ROUTES: Final = (
     *tasks.routes,
     *audit_trail.routes,
     *agents.routes,
+    *pages.routes,
     *routes,
 )
 
@@ -45,9 +47,9 @@ ROUTES: Final = (
 UNCOUNTED: Final = frozenset(
     route.kwargs["name"]
     for route in ROUTES
-    if isinstance(route, web.RouteDef) and operation_of(route.handler).tag == "operation"
+    if isinstance(route, web.RouteDef) and operation_of(route.handler).tag in UNLIMITED
 )
-"""The names of the routes for those who watch the relay, who are not to be kept out when there is much to see."""
+"""The names of the routes without limits: who watches the relay is not to be kept out when there is much to see."""
 
 
 def document() -> dict[str, Any]:

@@ -13,6 +13,7 @@ from registry.credentials import Authorizations
 from registry.egress import Egress
 from registry.registrations import Registrations
 from relay import api, feedback, health, provenance
+from relay import web as pages
 from relay.clock import Clock, SystemClock
 from relay.config import Config
 from relay.delivery.asking import Asking
@@ -291,6 +292,7 @@ def build_app(relay: Relay) -> web.Application:
         relay.metrics,
     )
     _let_operate(app, relay)
+    app[pages.WIDGET] = pages.load()
     app.add_routes(api.ROUTES)
     return app
 

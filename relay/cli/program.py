@@ -148,6 +148,19 @@ def openapi() -> None:
 
 
 @program.command()
+@click.option("--url", help="Where pages reach the relay, instead of [server] public_url.")
+@click.pass_obj
+def widget(session: Session, *, url: str | None) -> None:
+    """Print the script element for pages that show the rating widget.
+
+    It names this version's file and its hash: pages that hold it need a new one after an update of the relay.
+    """
+    from relay.web import load
+
+    click.echo(load().element(url or session.load().server.public_url))
+
+
+@program.command()
 @click.option("--once", is_flag=True, help="End when the last rating is saved; otherwise stay up for curl.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON first: addresses, tokens, tasks.")
 def demo(*, once: bool, as_json: bool) -> None:

@@ -38,8 +38,8 @@ class SharedOrigins:
 
     async def mark(self, request: web.Request, response: web.StreamResponse) -> None:
         """For ``on_response_prepare``, so that streams and problem documents are marked as well."""
-        if not self._origins:
-            return
+        if not self._origins or "Access-Control-Allow-Origin" in response.headers:
+            return  # what is for any page says so itself
         response.headers.add("Vary", "Origin")
         origin = request.headers.get("Origin")
         if origin in self._origins:

@@ -5,7 +5,7 @@ The OpenAPI document is made of nothing but these declarations, the routes they 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 from aiohttp.typedefs import Handler
@@ -18,7 +18,10 @@ H = TypeVar("H", bound=Handler)
 
 RequestHeader = Literal["Prefer", "Last-Event-ID"]
 AnswerHeader = Literal["Location", "Preference-Applied"]
-Tag = Literal["provenance", "targets", "feedback", "agents", "operators", "operation"]
+Tag = Literal["provenance", "targets", "feedback", "agents", "operators", "operation", "widget"]
+
+UNLIMITED: Final[frozenset[Tag]] = frozenset({"operation", "widget"})
+"""Of operations that are never counted: watching the relay, and files that are the same for everybody."""
 
 _KEPT_AS = "operation"
 

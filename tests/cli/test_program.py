@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from relay import __version__
 from relay.cli import main
+from relay.web import load
 from tests.support.configuration import AGENT, MINIMAL
 
 Relay = Callable[..., Result]
@@ -58,6 +59,7 @@ def test_the_commands_of_the_operators_interface_are_there():
         "openapi",
         "demo",
         "version",
+        "widget",
         "agents",
         "agents list",
         "agents show",
@@ -203,3 +205,13 @@ def test_the_openapi_document_needs_no_configuration():
     document = json.loads(result.stdout)
     assert document["openapi"].startswith("3.1")
     assert "/api/feedback" in document["paths"]
+
+
+def test_widget_prints_the_element_for_this_version(relay: Relay):
+    """With the public address of the configuration, or another; path and hash are the module's."""
+    printed = relay("widget").output
+    assert printed.strip() == load().element("https://relay.example.org")
+    assert (
+        f'src="https://feedback.example.net{load().path}"'
+        in relay("widget", "--url", "https://feedback.example.net/").output
+    )

@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from registry.model import AgentId, Snapshot
 from relay.delivery import statements as outbox
-from relay.delivery.model import State
+from relay.delivery.model import DeliveryId, State
 from relay.delivery.reconcile import statements
 from relay.delivery.reconcile.model import Candidate, Check, Checked, Confirmation, Reference, choose
 from relay.delivery.store import CHANGED
@@ -83,7 +83,7 @@ class Checks:
         found = await connection.execute(text(self._statements.taken), {"taken": ids})
         return [_check(row) for row in found.mappings()]
 
-    async def settle(self, checked: Sequence[Checked]) -> Mapping[int, State]:
+    async def settle(self, checked: Sequence[Checked]) -> Mapping[DeliveryId, State]:
         """Write what was found, and tell of what is new; gives the state of each delivery that was still claimed.
 
         A row that is being settled as a delivery at this moment is left out: its check comes back.
@@ -92,9 +92,9 @@ class Checks:
         sql = self._statements
         async with self._db.write() as connection:
             still = await connection.execute(text(sql.untouched), {"chosen": dumps(map(_fence, checked))})
-            rows = dumps(_row(by_id[identifier]) for identifier in still.scalars())
+            rows = dumps(_row(by_id[DeliveryId(identifier)]) for identifier in still.scalars())
             found = await connection.execute(text(sql.apply), {"findings": rows})
-            applied: dict[int, dict[str, Any]] = {row["id"]: dict(row) for row in found.mappings()}
+            applied: dict[DeliveryId, dict[str, Any]] = {row["id"]: dict(row) for row in found.mappings()}
             conflicts = await self._conflict(connection, [by_id[i] for i in applied if by_id[i].finding.conflicts])
             for identifier in conflicts:
                 applied[identifier]["state"] = "conflict"
@@ -107,7 +107,7 @@ class Checks:
                 await connection.execute(text(sql.tell), {"changed": dumps(news)})
         return {identifier: row["state"] for identifier, row in applied.items()}
 
-    async def _conflict(self, connection: AsyncConnection, checked: Sequence[Checked]) -> list[int]:
+    async def _conflict(self, connection: AsyncConnection, checked: Sequence[Checked]) -> list[DeliveryId]:
         """End what cannot be delivered any more, and log why where operators look."""
         rows = {
             c.check.delivery: {
@@ -121,7 +121,7 @@ class Checks:
         if not rows:
             return []
         ended = await connection.execute(text(self._statements.conflict), {"conflicts": dumps(rows.values())})
-        identifiers = list(ended.scalars())
+        identifiers = [DeliveryId(identifier) for identifier in ended.scalars()]
         await connection.execute(text(self._statements.log), {"conflicts": dumps(rows[i] for i in identifiers)})
         return identifiers
 

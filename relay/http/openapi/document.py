@@ -37,6 +37,7 @@ _TAGS: Final[Mapping[Tag, str]] = {
     "operators": "A tenant's submissions: finding them, acting on them, and who did what. Operators are people.",
     "agents": "Where ratings may go, and how it fares there. For operators.",
     "operation": "For those who run the relay. No token is asked for.",
+    "widget": "Files for web pages. No token is asked for, and any origin may load them.",
 }
 
 _REQUEST_HEADERS: Final[Mapping[RequestHeader, Schema]] = {

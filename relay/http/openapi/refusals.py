@@ -8,7 +8,7 @@ from relay.errors import CODES, Code
 from relay.http.identifiers import PathIdentifier
 from relay.http.limits import Policy
 from relay.http.openapi.schemas import Schema, Schemas
-from relay.http.operations import Carrying, Operation
+from relay.http.operations import UNLIMITED, Carrying, Operation
 from relay.http.problems import CONTENT_TYPE, Problem
 from relay.identity.scopes import OPERATOR_SCOPES
 
@@ -67,7 +67,7 @@ def refusals_of(operation: Operation) -> ByStatus:
 
 def _implied(operation: Operation) -> Iterator[Code | Carrying]:
     yield from EVERYWHERE
-    if operation.tag != "operation":
+    if operation.tag not in UNLIMITED:
         yield Carrying("rate_limited", "violated-policies", list[Policy])
     if OPERATOR_SCOPES.intersection(operation.scopes):
         yield "insufficient_user_authentication"
