@@ -194,7 +194,11 @@ async def test_the_token_expires_in_between(bench: Workbench):
     await press(page)
     bench.sign_in("alice", "alice", exp=1)
     calls: list[object] = []
-    await page.expose_function("asked", calls.append)
+
+    def asked(fresh: object) -> None:
+        calls.append(fresh)
+
+    await page.expose_function("asked", asked)
     valid = bench.relay.token("alice")
     await page.evaluate(
         """(valid) => { document.querySelector("specialist-feedback").getToken = async ({fresh}) => {
