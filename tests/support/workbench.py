@@ -29,6 +29,7 @@ HTML = """<!doctype html>
 <style nonce="{nonce}">
 :root {{ color-scheme: light dark; background: Canvas; color: CanvasText; font-family: "DejaVu Sans", sans-serif; }}
 body {{ margin: 1rem; max-inline-size: 40rem; }}
+specialist-feedback {{ margin-block: 1rem; }}
 </style>
 {module}
 </head>

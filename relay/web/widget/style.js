@@ -15,7 +15,7 @@ form { flex-direction: column; align-items: stretch; }
 .wide { white-space: pre-wrap; overflow-wrap: anywhere; }
 bdi { font-weight: 600; }
 button, textarea { font: inherit; color: inherit; background: transparent; border: 1px solid; padding: 0.3em 0.6em;
-  border-radius: var(--feedback-radius, 0.5em); }
+  border-radius: var(--feedback-radius, 0.5em); flex: none; }
 [aria-pressed=true], [type=submit] { background: var(--accent); color: var(--on); }
 [aria-disabled=true] { border-style: dashed; }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
