@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from registry.protocols.contract import Rating
 from relay.delivery.model import Evidence, State
+from relay.identity.model import OwnerId
 
 SUBMISSIONS: Final = "submissions s"
 WITH_DELIVERIES: Final = "submissions s JOIN deliveries d ON d.submission = s.seq"
@@ -61,11 +62,20 @@ def condition(tenant: str, wanted: SubmissionFilter) -> Condition:
 
     Only what is asked for is in it, so that the database can plan for it; deliveries are joined only where they count.
     """
+    return _condition("s.tenant = :f_tenant", {"f_tenant": tenant}, wanted)
+
+
+def own_condition(owner: OwnerId, wanted: SubmissionFilter) -> Condition:
+    """The SQL of the same filter over what one owner submitted, under whichever tenant: what they see themselves."""
+    return _condition("s.owner = :f_self", {"f_self": owner}, wanted)
+
+
+def _condition(whose: str, named: Mapping[str, Any], wanted: SubmissionFilter) -> Condition:
     given = {f.name: value for f in fields(wanted) if (value := getattr(wanted, f.name)) is not None}
-    clauses = ["s.tenant = :f_tenant", *(_CLAUSES[name] for name in given)]
+    clauses = [whose, *(_CLAUSES[name] for name in given)]
     parameters = {f"f_{name}": _AS_PARAMETER.get(name, _itself)(value) for name, value in given.items()}
     source = WITH_DELIVERIES if given.keys() & {"state", "evidence"} else SUBMISSIONS
-    return Condition(source, " AND ".join(clauses), {"f_tenant": tenant, **parameters})
+    return Condition(source, " AND ".join(clauses), {**named, **parameters})
 
 
 def _itself(value: Any) -> Any:  # noqa: ANN401 - any parameter

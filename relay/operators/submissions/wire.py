@@ -9,7 +9,7 @@ from registry.protocols.contract import Rating
 from relay.clock import rfc3339
 from relay.delivery.model import Cause, End, Evidence, State
 from relay.http.identifiers import Moment
-from relay.http.parameters import Page
+from relay.http.parameters import DEFAULT_LIMIT, CursorText, Limit
 from relay.operators import instants
 from relay.operators.instants import InstantText
 from relay.operators.submissions.acting import Acted
@@ -25,8 +25,8 @@ OwnerKey = Annotated[str, Meta(description="An owner by the opaque key under whi
 RatedId = Annotated[str, Meta(description="The submission's UUID.", extra_json_schema={"format": "uuid"})]
 
 
-class SubmissionsQuery(Page, frozen=True):
-    """Which of the tenant's submissions; what all of the parameters say."""
+class FilterQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which submissions; what all of the parameters say."""
 
     state: State | None = None
     agent: FilterText | None = None
@@ -51,6 +51,13 @@ class SubmissionsQuery(Page, frozen=True):
             q=self.q,
             evidence=self.evidence,
         )
+
+
+class SubmissionsQuery(FilterQuery, frozen=True):
+    """A page of those that are meant."""
+
+    limit: Limit = DEFAULT_LIMIT
+    cursor: CursorText | None = None
 
 
 class LoggedAttempt(Struct, frozen=True, rename="camel"):
