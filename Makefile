@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: help demo test faults lint types format check clean
+.PHONY: help demo test faults bench lint types format check clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,10 @@ test: $(VENV)/dev.stamp  ## every test, on SQLite and on a real PostgreSQL
 
 faults: $(VENV)/dev.stamp  ## let everything go wrong and print what became of it; ARGS=--short for a short run
 	$(BIN)/python -m tests.faults $(ARGS)
+
+bench: $(VENV)/dev.stamp  ## speed, as ratios measured by turns (needs wrk); ARGS="--only drain" for a part
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --group bench
+	$(BIN)/python -m bench $(ARGS)
 
 lint: $(VENV)/dev.stamp  ## style and layers
 	$(BIN)/ruff check .

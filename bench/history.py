@@ -21,7 +21,7 @@ FINISHED = {
             protocol, rating, payload, sha256, created_at)
         SELECT o.id, 'acme', 'workbench', 'old-' || n, 'literature', 'old-' || n, 'client', 1, 'roblox-v1', 'up', 'x',
             'x', n
-        FROM owners o, generate_series(:first, :last) AS n WHERE o.owner_key = 'ok_old'""",
+        FROM owners o, generate_series(CAST(:first AS int), CAST(:last AS int)) AS n WHERE o.owner_key = 'ok_old'""",
     "deliveries": """INSERT INTO deliveries (kind, submission, agent, tenant, owner, needs_presence, state, state_since,
             due_at, not_before, schedule_position, attempt_count, window_started_at, saved_at, evidence, version)
         SELECT 'feedback', s.seq, 'literature', 'acme', s.owner, false, 'saved', 1, 1, 0, 1, 1, 1, 1, 'confirmed', 2
