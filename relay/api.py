@@ -11,7 +11,9 @@ from relay import web as pages
 from relay.http import openapi
 from relay.http.operations import UNLIMITED, Answer, Operation, described, operation_of
 from relay.operators.agents import routes as agents
+from relay.operators.analytics import routes as analytics
 from relay.operators.audit_trail import routes as audit_trail
+from relay.operators.export import routes as export
 from relay.operators.jobs import routes as jobs
 from relay.operators.submissions import routes as submissions
 from relay.operators.tasks import routes as tasks
@@ -38,6 +40,8 @@ ROUTES: Final = (
     *jobs.routes,
     *tasks.routes,
     *audit_trail.routes,
+    *analytics.routes,
+    *export.routes,
     *agents.routes,
     *pages.routes,
     *routes,

@@ -54,8 +54,12 @@ from relay.operators.agents import Agents
 from relay.operators.agents import routes as agents
 from relay.operators.agents.proposing import Proposals
 from relay.operators.agents.views import Views
+from relay.operators.analytics import routes as analytics
+from relay.operators.analytics.store import Analytics
 from relay.operators.audit_trail import routes as audit_trail
 from relay.operators.audit_trail.store import AuditTrail
+from relay.operators.export import routes as export
+from relay.operators.export.exporting import Exports
 from relay.operators.jobs import routes as jobs
 from relay.operators.jobs.asking import Bulk
 from relay.operators.jobs.runner import Runner
@@ -311,6 +315,8 @@ def _let_operate(app: web.Application, relay: Relay) -> None:
     app[jobs.BULK] = Bulk(relay.db, relay.jobs, relay.job_runner.wake)
     app[odd_tasks.ODD_TASKS] = OddTasks(relay.db, long_running_seconds=relay.config.operators.long_running_seconds)
     app[audit_trail.AUDIT_TRAIL] = AuditTrail(relay.db)
+    app[analytics.ANALYTICS] = Analytics(relay.db)
+    app[export.EXPORTS] = Exports(relay.db, app[tenant_submissions.SUBMISSIONS])
 
 
 def _issuers(config: Config) -> list[IssuerPolicy]:

@@ -17,7 +17,7 @@ from relay.identity.model import Scope
 H = TypeVar("H", bound=Handler)
 
 RequestHeader = Literal["Prefer", "Last-Event-ID"]
-AnswerHeader = Literal["Location", "Preference-Applied"]
+AnswerHeader = Literal["Location", "Preference-Applied", "Content-Disposition"]
 Tag = Literal["provenance", "targets", "feedback", "agents", "operators", "operation", "widget"]
 
 UNLIMITED: Final[frozenset[Tag]] = frozenset({"operation", "widget"})

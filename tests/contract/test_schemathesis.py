@@ -117,6 +117,8 @@ REACHED_BY_OPERATORS = {
     "contested_tasks": {200, 400, 401},
     "long_running_tasks": {200, 400, 401},
     "read_audit": {200, 400, 401},
+    "analytics": {200, 400, 401},
+    "export_submissions": {200, 400, 401},
     "list_agents": {200, 400, 401},
     "show_agent": {200, 401, 404},
     "propose_agent": {201, 401, 415, 422},

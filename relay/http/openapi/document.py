@@ -55,6 +55,7 @@ _REQUEST_HEADERS: Final[Mapping[RequestHeader, Schema]] = {
 
 _ANSWER_HEADERS: Final[Mapping[AnswerHeader, tuple[bool, str]]] = {
     "Location": (True, "Where the submission is shown."),
+    "Content-Disposition": (True, "A name for the file (RFC 6266)."),
     "Preference-Applied": (False, "The preference that was honoured, if one was sent (RFC 7240 section 3)."),
 }
 

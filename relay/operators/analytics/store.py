@@ -103,10 +103,7 @@ def _ahead(known: list[Offset]) -> str:
     """The offset at a submission's creation, as SQL: the clocks change a few times, the days are many."""
     if len(known) == 1:
         return f"({known[0].offset})"
-    cases = [
-        f"WHEN s.created_at < {after.since} THEN {before.offset}"
-        for before, after in pairwise(known)
-    ]
+    cases = [f"WHEN s.created_at < {after.since} THEN {before.offset}" for before, after in pairwise(known)]
     return f"(CASE {' '.join(cases)} ELSE {known[-1].offset} END)"
 
 

@@ -8,8 +8,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from relay.errors import Refusal
 from relay.operators import audit
 from relay.operators.jobs.model import OPEN, Forecast, Job, JobId
-from relay.operators.jobs.store import Jobs, said
-from relay.operators.submissions.filter import SubmissionFilter
+from relay.operators.jobs.store import Jobs
+from relay.operators.submissions.filter import SubmissionFilter, said_without_words
 from relay.operators.submissions.model import Action
 from relay.redaction import redact
 from relay.storage.engine import Database
@@ -32,7 +32,7 @@ class Bulk:
         why = None if why is None else redact(why)
         async with self._db.write() as connection:
             job = await self._jobs.create(connection, tenant, kind, wanted, actor=by, why=why)
-            after = {"kind": kind, "filter": _told(wanted), "total": job.total}
+            after = {"kind": kind, "filter": said_without_words(wanted), "total": job.total}
             await record(connection, job, "job.create", by, at=job.created_at, before=None, after=after, why=why)
         self._wake()
         return job
@@ -92,8 +92,3 @@ async def record(
         after=after,
         why=why,
     )
-
-
-def _told(wanted: SubmissionFilter) -> dict[str, Any]:
-    """Without the words that were searched for: they may quote a person, and the audit log is never erased."""
-    return {name: "(not kept)" if name == "q" else value for name, value in said(wanted).items()}

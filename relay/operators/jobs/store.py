@@ -4,7 +4,6 @@ import json
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, Final
 
 from sqlalchemy import RowMapping, TextClause, text
@@ -12,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from relay.delivery.model import DeliveryId
 from relay.operators.jobs.model import Forecast, Job, JobId, JobState, Results
-from relay.operators.submissions.filter import WITH_DELIVERIES, SubmissionFilter, condition
+from relay.operators.submissions.filter import WITH_DELIVERIES, SubmissionFilter, condition, said
 from relay.operators.submissions.model import Action, Outcome, Standing, judge
 from relay.storage.engine import Database
 
@@ -166,11 +165,6 @@ class Jobs:
 
     def _over(self, statement: str, condition: str) -> TextClause:
         return self._db.sql(statement.replace("{condition}", condition))
-
-
-def said(wanted: SubmissionFilter) -> dict[str, Any]:
-    """A filter by the names of its members, without those that say nothing."""
-    return {name: value for name, value in asdict(wanted).items() if value is not None}
 
 
 def job_of(row: RowMapping) -> Job:

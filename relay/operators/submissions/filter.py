@@ -1,7 +1,7 @@
 """Which of a tenant's submissions are meant: one filter for lists, totals, bulk work, analytics and exports."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
 from registry.protocols.contract import Rating
@@ -76,6 +76,16 @@ def _condition(whose: str, named: Mapping[str, Any], wanted: SubmissionFilter) -
     parameters = {f"f_{name}": _AS_PARAMETER.get(name, _itself)(value) for name, value in given.items()}
     source = WITH_DELIVERIES if given.keys() & {"state", "evidence"} else SUBMISSIONS
     return Condition(source, " AND ".join(clauses), {**named, **parameters})
+
+
+def said(wanted: SubmissionFilter) -> dict[str, Any]:
+    """A filter by the names of its members, without those that say nothing."""
+    return {name: value for name, value in asdict(wanted).items() if value is not None}
+
+
+def said_without_words(wanted: SubmissionFilter) -> dict[str, Any]:
+    """The same as the audit log has it: words that were searched for may quote a person, and it is never erased."""
+    return {name: "(not kept)" if name == "q" else value for name, value in said(wanted).items()}
 
 
 def _itself(value: Any) -> Any:  # noqa: ANN401 - any parameter

@@ -1,0 +1,1 @@
+"""A tenant's submissions as a file of any size."""
