@@ -63,6 +63,8 @@ def test_the_commands_of_the_operators_interface_are_there():
         "agents",
         "agents list",
         "agents show",
+        "agents propose",
+        "agents withdraw",
         "agents approve",
         "agents revoke",
         "agents hold",
@@ -72,6 +74,12 @@ def test_the_commands_of_the_operators_interface_are_there():
         "keys show",
         "keys new",
         "keys rotate",
+        "owners",
+        "owners find",
+        "owners erase",
+        "retention",
+        "retention show",
+        "retention sweep",
     }
 
 
