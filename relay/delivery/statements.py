@@ -69,10 +69,11 @@ SELECT d.id, d.claim_token AS token, d.attempt_count AS number, d.claim_cause AS
 FROM {taken} AS d JOIN submissions s ON s.seq = d.submission
 """
 
-# Starts a new window for a delivery that had come to its end: the schedule and the grace for a 404 begin again.
+# Starts a new window for a delivery that had come to its end: the schedule and the grace for a 404 begin again. The
+# specialist's floor stands.
 REOPEN = """
 UPDATE deliveries SET state = CASE WHEN :held THEN 'held' WHEN needs_presence THEN 'needs_owner' ELSE 'pending' END,
-    state_since = {now}, due_at = {now}, schedule_position = 0,
+    state_since = {now}, due_at = {greatest}({now}, not_before), schedule_position = 0,
     window_started_at = {now}, version = version + 1
 WHERE id = :id AND state IN ('rejected', 'exhausted')
     AND EXISTS (SELECT 1 FROM submissions s WHERE s.seq = deliveries.submission AND s.erased_at IS NULL)

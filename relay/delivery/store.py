@@ -209,7 +209,7 @@ class _Statements:
         self._db = db
         greatest = "GREATEST" if db.dialect == "postgresql" else "max"
         share = "FOR SHARE OF a" if db.dialect == "postgresql" else ""
-        self.reopen = self._fill(statements.REOPEN, share=share)
+        self.reopen = self._fill(statements.REOPEN, share=share, greatest=greatest)
         least = "LEAST" if db.dialect == "postgresql" else "min"
         self.expired = self._fill(statements.EXPIRED, least=least)
         self.waiting_for = self._fill(statements.WAITING_FOR)

@@ -209,6 +209,21 @@ async def test_a_404_is_a_refusal_after_ten_minutes(relay: Gateway, literature: 
     assert (await relay.until(submission, "rejected"))["lastAttempt"]["status"] == 404
 
 
+async def test_a_retry_does_not_overtake_a_floor(relay: Gateway, literature: Specialist):
+    """A refusal that asked for time: the owner's retry opens a new window, and nothing goes out before that time."""
+    literature.behave = answering(422, {}, headers={"Retry-After": "1000"})
+    submission = new_id()
+    await relay.record("t1")
+    assert (await relay.rate("t1", id=submission)).json["state"] == "rejected"
+    retried = await relay.call("POST", f"/api/feedback/{submission}/retry", token=relay.token())
+    assert (retried.status, retried.json["state"]) == (202, "pending")
+    await relay.relay.worker.work_once()
+    row = (await relay.rows("SELECT due_at - state_since AS wait, attempt_count FROM deliveries"))[0]
+    assert row["wait"] > 900_000
+    assert row["attempt_count"] == 1
+    assert len(literature.received) == 1
+
+
 @pytest.mark.parametrize(
     ("header", "least", "most"),
     [
