@@ -106,7 +106,7 @@ async def test_figures_are_those_of_the_list(
     if erased < len(placed) and rows[erased]["state"] == "saved":  # nothing else may be erased
         await desk.erase(placed[erased])
     analytics = Analytics(desk.db)
-    for one in wanted:
+    for one in (SubmissionFilter(), *wanted):
         listed = await desk.submissions.page(TENANT, one, before=None, most=100)
         for by in BYS:
             found = await analytics.figures(condition(TENANT, one), by, BERLIN)
