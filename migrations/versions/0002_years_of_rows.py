@@ -129,9 +129,7 @@ def upgrade() -> None:
     op.add_column("registrations", sa.Column("held_at", sa.BigInteger(), nullable=True))
     _answer_old_proposals()
     # What waits is moved in batches from now on; until here each decision had moved all of it when it committed.
-    op.add_column(
-        "agents", sa.Column("parked_revision", sa.BigInteger(), server_default=sa.text("0"), nullable=False)
-    )
+    op.add_column("agents", sa.Column("parked_revision", sa.BigInteger(), server_default=sa.text("0"), nullable=False))
     op.add_column("agents", sa.Column("parking_until", sa.BigInteger(), nullable=True))
     op.execute("UPDATE agents SET parked_revision = revision")
     for column in ("last_success_at", "last_failure_at"):
