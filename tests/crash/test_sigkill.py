@@ -156,7 +156,7 @@ async def test_a_settle_that_has_reached_the_server_outlives_its_process(postgre
         gateway = await scene.serve("--no-worker")
         for task in ("t0", "t1"):
             await gateway.workbench.record(task)
-        # The first settle of a process has its statement parsed before it runs, and the kill is not to meet the parsing.
+        # The first settle of a process has its statement parsed first, and the kill is not to meet the parsing.
         assert (await gateway.workbench.rate("t0", wait="wait=10")).json["saved"]
         assert (await gateway.workbench.rate("t1", wait="respond-async")).status == 202
         await specialist.wait_for_posts(2)
