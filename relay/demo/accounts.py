@@ -10,7 +10,7 @@ from relay.storage.engine import Database
 
 CLIENT_ID = "workbench"
 
-_RATING = frozenset({"provenance:write", "feedback:write", "feedback:read"})
+RATING_SCOPES = frozenset({"provenance:write", "feedback:write", "feedback:read"})
 _RUNNING = frozenset({"runs:write", "runs:read"})
 
 
@@ -21,16 +21,21 @@ class Account:
     subject: str
     scopes: frozenset[str]
 
+    @property
+    def name(self) -> str:
+        """How the person is called on a page."""
+        return self.subject.capitalize()
+
 
 PEOPLE: Mapping[str, Account] = {
     account.subject: account
     for account in (
-        Account("alice", _RATING | _RUNNING),
-        Account("bob", _RATING | _RUNNING),
+        Account("alice", RATING_SCOPES | _RUNNING),
+        Account("bob", RATING_SCOPES | _RUNNING),
         Account("operator", frozenset({"feedback:read", "operator:read", "operator:write", "registry:admin"})),
     )
 }
-MACHINE = Account(CLIENT_ID, _RATING | _RUNNING)
+MACHINE = Account(CLIENT_ID, RATING_SCOPES | _RUNNING)
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS revoked (subject TEXT PRIMARY KEY)",

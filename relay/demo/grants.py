@@ -109,7 +109,7 @@ class Grants:
 
     async def decide(self, form: Mapping[str, str]) -> Grant:
         """What the request is granted; raises OAuthError."""
-        await self._authenticate(form)
+        await authenticate(form, self._client, issuer=self._issuer, accounts=self._accounts, now=self._clock.unix())
         match form.get("grant_type"):
             case "client_credentials":
                 return self._for_client(form)
@@ -119,21 +119,6 @@ class Grants:
                 return await self._exchange(form)
             case _:
                 raise OAuthError("unsupported_grant_type", f"use {', '.join(GRANTS)}")
-
-    async def _authenticate(self, form: Mapping[str, str]) -> None:
-        if form.get("client_assertion_type") != JWTBearerClientAssertion.CLIENT_ASSERTION_TYPE:
-            raise OAuthError("invalid_client", "authenticate by private_key_jwt")
-        assertion = form.get("client_assertion", "")
-        claimed = {unverified_client_id(assertion), form.get("client_id", self._client.client_id)}
-        if claimed != {self._client.client_id}:
-            raise OAuthError("invalid_client", "the client is not registered")
-        now = self._clock.unix()
-        try:
-            proof = check_client_assertion(assertion, self._client, audience=self._issuer, now=now)
-        except AssertionRefused as error:
-            raise OAuthError("invalid_client", str(error)) from None
-        if not await self._accounts.use_once(proof, now=now):
-            raise OAuthError("invalid_client", "the assertion was used before")
 
     def _for_client(self, form: Mapping[str, str]) -> Grant:
         return Grant(
@@ -185,6 +170,23 @@ class Grants:
             about={"act": {"sub": present.actor}},
             issued_type=ACCESS_TOKEN_TYPE,
         )
+
+
+async def authenticate(
+    form: Mapping[str, str], client: RegisteredClient, *, issuer: str, accounts: Accounts, now: float
+) -> None:
+    """Raise OAuthError unless the request proves to be this client's, by ``private_key_jwt`` (RFC 7523)."""
+    if form.get("client_assertion_type") != JWTBearerClientAssertion.CLIENT_ASSERTION_TYPE:
+        raise OAuthError("invalid_client", "authenticate by private_key_jwt")
+    assertion = form.get("client_assertion", "")
+    if {unverified_client_id(assertion), form.get("client_id", client.client_id)} != {client.client_id}:
+        raise OAuthError("invalid_client", "the client is not registered")
+    try:
+        proof = check_client_assertion(assertion, client, audience=issuer, now=now)
+    except AssertionRefused as error:
+        raise OAuthError("invalid_client", str(error)) from None
+    if not await accounts.use_once(proof, now=now):
+        raise OAuthError("invalid_client", "the assertion was used before")
 
 
 def _check_kinds(form: Mapping[str, str]) -> None:

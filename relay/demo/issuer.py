@@ -2,12 +2,13 @@
 
     python -m relay.demo.issuer --state DIR --port N --relay http://127.0.0.1:8080
 
-What it gives out it gives out by the book (RFC 6749, 7523, 8414, 8693, 8707, 9068, 9396, 9449). Only ``/demo/…`` is
-not: there anybody on this machine may have a token for anybody, which is what makes it a demonstration.
+What it gives out it gives out by the book (RFC 6749, 7523, 7636, 8414, 8693, 8707, 9068, 9207, 9396, 9449, and
+OpenID Connect). Only ``/demo/…`` is not, and that nobody has a password: anybody on this machine may have a token for
+anybody, which is what makes it a demonstration.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,8 @@ from aiohttp.typedefs import Handler
 from relay.clock import Clock, SystemClock
 from relay.demo.accounts import CLIENT_ID, MACHINE, PEOPLE, Accounts
 from relay.demo.assertions import DETAILS_TYPE, RegisteredClient
+from relay.demo.clients import CONSOLE_KEY_FILE, OPENID, browser_clients
+from relay.demo.codes import CodeGrants
 from relay.demo.files import signing_key
 from relay.demo.grants import (
     GRANTS,
@@ -33,6 +36,7 @@ from relay.demo.grants import (
 from relay.demo.minting import Grant, Mint
 from relay.demo.process import listen, serving, stay, url_of
 from relay.demo.proofs import ALGORITHM, ProofRefused, Proofs
+from relay.demo.sign_in import SignIn
 from relay.http import problems
 from relay.http.bodies import read_bytes, read_json
 from relay.storage.engine import Database
@@ -65,20 +69,46 @@ class Issuer:
     """An authorization server with the people alice, bob and operator, and the machine client workbench."""
 
     def __init__(
-        self, *, url: str, mint: Mint, grants: Grants, resources: Resources, accounts: Accounts, proofs: Proofs
+        self,
+        *,
+        url: str,
+        mint: Mint,
+        grants: Grants,
+        codes: CodeGrants,
+        sign_in: SignIn,
+        resources: Resources,
+        accounts: Accounts,
+        proofs: Proofs,
     ) -> None:
         self.url = url
         self._proofs = proofs
         self._mint = mint
-        self._grants = grants
+        self._codes = codes
+        self._sign_in = sign_in
+        # By grant type; whatever else is asked for, the grants that a client has for itself decide.
+        self._decisions: Mapping[str, Callable[[Mapping[str, str]], Coroutine[Any, Any, Grant]]] = {
+            "authorization_code": codes.redeem,
+            "refresh_token": codes.refresh,
+        }
+        self._decide = grants.decide
         self._resources = resources
         self._accounts = accounts
 
     @classmethod
     async def open(
-        cls, state: Path, db: Database, *, url: str, resources: Resources, clock: Clock = _SYSTEM_CLOCK
+        cls,
+        state: Path,
+        db: Database,
+        *,
+        url: str,
+        resources: Resources,
+        pages: Collection[str] = (),
+        clock: Clock = _SYSTEM_CLOCK,
     ) -> Self:
-        """The issuer whose keys stand in ``state``; made there where missing, the client's (workbench.pem) too."""
+        """The issuer whose keys stand in ``state``; made there where missing, the clients' too.
+
+        Those are workbench.pem and console.pem. ``pages`` are the redirect URIs of the Workbench's own page.
+        """
         accounts = Accounts(db)
         await accounts.prepare()
         own = await asyncio.to_thread(signing_key, state / ISSUER_KEY_FILE)
@@ -86,13 +116,26 @@ class Issuer:
         client = RegisteredClient(client_id=CLIENT_ID, key=clients, relays=frozenset({resources.relay}))
         grants = Grants(issuer=url, key=own, client=client, resources=resources, accounts=accounts, clock=clock)
         mint = Mint(own, issuer=url, clock=clock)
-        proofs = Proofs(clock)
-        return cls(url=url, mint=mint, grants=grants, resources=resources, accounts=accounts, proofs=proofs)
+        consoles = await asyncio.to_thread(signing_key, state / CONSOLE_KEY_FILE)
+        browsers = browser_clients(relay=resources.relay, console_key=consoles, pages=pages)
+        codes = CodeGrants(browsers, issuer=url, resources=resources, accounts=accounts, clock=clock)
+        return cls(
+            url=url,
+            mint=mint,
+            grants=grants,
+            codes=codes,
+            sign_in=SignIn(codes, accounts, resources, issuer=url, clock=clock),
+            resources=resources,
+            accounts=accounts,
+            proofs=Proofs(clock),
+        )
 
     def application(self) -> web.Application:
         app = web.Application(middlewares=[problems.middleware, _oauth_errors])
+        app.on_response_prepare.append(self._share)
         app.add_routes(
             [
+                *self._sign_in.routes(),
                 web.get("/.well-known/oauth-authorization-server", self._metadata),
                 web.get("/.well-known/openid-configuration", self._metadata),
                 web.get("/jwks.json", self._key_set),
@@ -129,16 +172,20 @@ class Issuer:
         return web.json_response(
             {
                 "issuer": self.url,
+                "authorization_endpoint": f"{self.url}/authorize",
                 "token_endpoint": f"{self.url}/token",
                 "jwks_uri": f"{self.url}/jwks.json",
-                "grant_types_supported": GRANTS,
-                "response_types_supported": [],
-                "scopes_supported": sorted(MACHINE.scopes.union(*(person.scopes for person in PEOPLE.values()))),
-                "token_endpoint_auth_methods_supported": ["private_key_jwt"],
+                "grant_types_supported": [*GRANTS, *self._decisions],
+                "response_types_supported": ["code"],
+                "response_modes_supported": ["query"],
+                "code_challenge_methods_supported": ["S256"],
+                "authorization_response_iss_parameter_supported": True,
+                "scopes_supported": sorted(OPENID.union(MACHINE.scopes, *(one.scopes for one in PEOPLE.values()))),
+                # Without one: public clients.
+                "token_endpoint_auth_methods_supported": ["private_key_jwt", "none"],
                 "token_endpoint_auth_signing_alg_values_supported": ["ES256", "RS256"],
                 "authorization_details_types_supported": [DETAILS_TYPE],
                 "dpop_signing_alg_values_supported": [ALGORITHM],
-                # OpenID Connect wants these, although nobody signs in here.
                 "subject_types_supported": ["public"],
                 "id_token_signing_alg_values_supported": ["ES256"],
             }
@@ -153,8 +200,15 @@ class Issuer:
         form = read_form(await read_bytes(request, max_bytes=_MAX_BODY_BYTES))
         # First, so that a request that only misses its nonce uses up no assertion.
         key = self._proven_key(request)
-        grant = await self._grants.decide(form)
+        grant = await self._decisions.get(form.get("grant_type", ""), self._decide)(form)
         return web.json_response(self._mint.answer(replace(grant, bound_to=key)))
+
+    async def _share(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Let pages of public clients read what they ask for (Fetch, CORS). Nothing here depends on cookies."""
+        origin = request.headers.get("Origin")
+        shared = {one for client in self._codes.clients.values() if client.key is None for one in client.origins}
+        if origin in shared and not request.path.startswith("/authorize"):
+            response.headers.update({"Access-Control-Allow-Origin": origin, "Vary": "Origin"})
 
     def _proven_key(self, request: web.Request) -> str | None:
         """The key that the token is to be bound to; None: the request proves none."""
@@ -199,22 +253,27 @@ async def _oauth_errors(request: web.Request, handler: Handler) -> web.StreamRes
 
 @asynccontextmanager
 async def running(
-    state: Path, resources: Resources, *, port: int = 0, clock: Clock = _SYSTEM_CLOCK
+    state: Path,
+    resources: Resources,
+    *,
+    port: int = 0,
+    pages: Collection[str] = (),
+    clock: Clock = _SYSTEM_CLOCK,
 ) -> AsyncIterator[Issuer]:
     """The issuer of ``state``, answering on loopback within the block."""
     db = Database.open(f"sqlite:///{state / 'issuer.db'}")
     try:
         with listen(port) as listener:
             url = url_of(listener, secure=False)
-            issuer = await Issuer.open(state, db, url=url, resources=resources, clock=clock)
+            issuer = await Issuer.open(state, db, url=url, resources=resources, pages=pages, clock=clock)
             async with serving(issuer.application(), listener):
                 yield issuer
     finally:
         await db.close()
 
 
-async def _run(state: Path, port: int, resources: Resources) -> None:
-    async with running(state, resources, port=port) as issuer:
+async def _run(state: Path, port: int, resources: Resources, pages: Collection[str]) -> None:
+    async with running(state, resources, port=port, pages=pages) as issuer:
         await stay("issuer", issuer.url)
 
 
@@ -223,9 +282,10 @@ async def _run(state: Path, port: int, resources: Resources) -> None:
 @click.option("--port", default=0, show_default="a free one", help="Port on 127.0.0.1.")
 @click.option("--relay", required=True, help="The relay's public URL: audience of callers, issuer of assertions.")
 @click.option("--resource", "origins", multiple=True, help="A specialist's origin; none: any https://localhost:…")
-def main(state: Path, port: int, relay: str, origins: tuple[str, ...]) -> None:
+@click.option("--page", "pages", multiple=True, help="A redirect URI of the Workbench's own page (workbench-page).")
+def main(state: Path, port: int, relay: str, origins: tuple[str, ...], pages: tuple[str, ...]) -> None:
     """Run the demonstration's authorization server."""
-    asyncio.run(_run(state, port, Resources(relay=relay, origins=frozenset(origins))))
+    asyncio.run(_run(state, port, Resources(relay=relay, origins=frozenset(origins)), pages))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ class Grant:
 
     ``about`` joins the claims as it is. ``bound_to`` is the thumbprint of the key that its bearer has to prove
     (RFC 9449 section 6.1). ``issued_type`` is said beside a token that an exchange brought (RFC 8693 section 2.2.1).
+    ``identity`` becomes an ID token (OpenID Connect Core 1.0 section 2); it and ``refresh_token`` go along.
     """
 
     subject: str
@@ -29,6 +30,8 @@ class Grant:
     about: Mapping[str, Any] = field(default_factory=dict)
     bound_to: str | None = None
     issued_type: str | None = None
+    identity: Mapping[str, Any] | None = None
+    refresh_token: str | None = field(default=None, repr=False)
 
 
 class Mint:
@@ -53,9 +56,18 @@ class Mint:
         }
         if grant.issued_type is not None:
             answer["issued_token_type"] = grant.issued_type
+        if grant.identity is not None:
+            answer["id_token"] = self._id_token(grant.identity, grant.seconds)
+        if grant.refresh_token is not None:
+            answer["refresh_token"] = grant.refresh_token
         if "authorization_details" in grant.about:
             answer["authorization_details"] = grant.about["authorization_details"]
         return answer
+
+    def _id_token(self, identity: Mapping[str, Any], seconds: int) -> str:
+        now = int(self._clock.unix())
+        claims = {"iss": self._issuer, "iat": now, "exp": now + seconds, **identity}
+        return jwt.encode({"alg": "ES256", "typ": "JWT", "kid": self._key.kid}, claims, self._key)
 
     def token(self, grant: Grant) -> str:
         now = int(self._clock.unix())

@@ -43,7 +43,7 @@ class TestMetadata:
         assert metadata["issuer"] == issuer.url
         assert metadata["token_endpoint"] == f"{issuer.url}/token"
         assert metadata["jwks_uri"] == f"{issuer.url}/jwks.json"
-        assert metadata["token_endpoint_auth_methods_supported"] == ["private_key_jwt"]
+        assert metadata["token_endpoint_auth_methods_supported"] == ["private_key_jwt", "none"]
         assert JWT_BEARER in metadata["grant_types_supported"]
 
     async def test_keys_are_public(self, issuer: Issuer, egress: Egress) -> None:
@@ -390,6 +390,7 @@ class TestProcess:
     def test_keys_are_private(self, issuer_state: Path) -> None:
         """The key files can be read by nobody else."""
         assert {path.name: path.stat().st_mode & 0o777 for path in issuer_state.glob("*.pem")} == {
+            "console.pem": 0o600,
             "issuer.pem": 0o600,
             "workbench.pem": 0o600,
         }

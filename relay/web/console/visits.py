@@ -47,4 +47,4 @@ class Visits(Protocol):
         """
 
 
-VISITS: Final = web.AppKey("console_visits", Visits)  # type: ignore[type-abstract] # whichever it is
+VISITS: Final = web.AppKey("console_visits", Visits)
