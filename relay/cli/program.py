@@ -6,6 +6,7 @@ import click
 
 from relay.cli.agents import agents
 from relay.cli.keys import keys
+from relay.cli.operators import operators
 from relay.cli.owners import owners
 from relay.cli.retention import retention
 from relay.cli.running import (
@@ -189,5 +190,6 @@ def version() -> None:
 
 program.add_command(agents)
 program.add_command(keys)
+program.add_command(operators)
 program.add_command(owners)
 program.add_command(retention)

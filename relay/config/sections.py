@@ -220,10 +220,17 @@ class Registry(Section, frozen=True, kw_only=True):
     four_eyes: bool = False
 
 
+class OperatorsCli(Section, frozen=True, kw_only=True):
+    issuer: Text | None = None
+    client_id: Text | None = None
+    scope: Text | None = None
+
+
 class Operators(Section, frozen=True, kw_only=True):
     max_age_seconds: Annotated[int, Meta(ge=1, le=31_536_000)] | None = None
     acr_values: tuple[AcrValue, ...] = ()
     long_running_seconds: Annotated[int, Meta(ge=1, le=31_536_000)] = 86_400
+    cli: OperatorsCli = OperatorsCli()
 
 
 class Logging(Section, frozen=True, kw_only=True):
