@@ -36,15 +36,35 @@ def jwks_uri(document: bytes, issuer: str) -> str:
     The ``issuer`` member must be the issuer, code point by code point (RFC 8414 section 3.3), or one issuer could
     speak for another. An address at another origin has to be configured by a person.
     """
-    metadata = _object(document)
-    if metadata.get("issuer") != issuer:
-        raise MetadataUnusable("metadata_of_another_issuer")
+    metadata = trusted(document, issuer)
     uri = metadata.get("jwks_uri")
     if not isinstance(uri, str):
         raise MetadataUnusable("metadata_without_jwks_uri")
     if _origin(uri) != _origin(issuer):
         raise MetadataUnusable("jwks_uri_at_another_origin")
     return uri
+
+
+def endpoint(document: bytes, issuer: str, name: str) -> str:
+    """The address under ``name`` (such as ``token_endpoint``), at the issuer's own origin. Raises `MetadataUnusable`.
+
+    As with `jwks_uri`: what stands in a document does not decide where secrets go.
+    """
+    metadata = trusted(document, issuer)
+    uri = metadata.get(name)
+    if not isinstance(uri, str):
+        raise MetadataUnusable(f"metadata_without_{name}")
+    if _origin(uri) != _origin(issuer):
+        raise MetadataUnusable(f"{name}_at_another_origin")
+    return uri
+
+
+def trusted(document: bytes, issuer: str) -> dict[str, Any]:
+    """The metadata, which is this issuer's own. Raises `MetadataUnusable`."""
+    metadata = _object(document)
+    if metadata.get("issuer") != issuer:
+        raise MetadataUnusable("metadata_of_another_issuer")
+    return metadata
 
 
 def _object(document: bytes) -> dict[str, Any]:

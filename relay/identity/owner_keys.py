@@ -114,6 +114,24 @@ class OwnerKeys:
         except (InvalidTag, ValueError):
             raise SubjectUnreadable(f"the sealed subject of {owner_key} is damaged or not its own") from None
 
+    def enclose(self, text: bytes, *context: str) -> tuple[str, bytes]:
+        """The id of the sealing key in force, and the text sealed with it for this context, which names its purpose."""
+        kid = self._in_force.get("sealing_key", "")
+        kid = kid if kid in self._sealing_keys else self.current["sealing_key"].kid
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        return kid, nonce + self._sealing_keys[kid].encrypt(nonce, text, _framed("feedback-relay enclosed", *context))
+
+    def disclose(self, sealed: bytes, kid: str, *context: str) -> bytes | None:
+        """What `enclose` was given; None: by a key that is not here, for another context, or damaged."""
+        cipher = self._sealing_keys.get(kid)
+        if cipher is None:
+            return None
+        nonce, ciphertext = sealed[:NONCE_BYTES], sealed[NONCE_BYTES:]
+        try:
+            return cipher.decrypt(nonce, ciphertext, _framed("feedback-relay enclosed", *context))
+        except (InvalidTag, ValueError):
+            return None
+
     def derive(self, label: bytes) -> tuple[bytes, ...]:
         """32-byte keys for another purpose, which tell nothing of the peppers (HKDF-SHA-256, RFC 5869).
 
