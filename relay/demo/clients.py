@@ -1,4 +1,4 @@
-"""The programs that people sign in to with a browser at the demonstration's issuer."""
+"""The programs that people sign in to, with a browser, at the demonstration's issuer."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -12,15 +12,19 @@ from relay.demo.assertions import RegisteredClient
 
 CONSOLE: Final = "console"
 PAGE: Final = "workbench-page"
+TERMINAL: Final = "relay-cli"
 CONSOLE_KEY_FILE: Final = f"{CONSOLE}.pem"
 
 OPENID: Final = frozenset({"openid", "offline_access"})
 """Scopes that anybody may have who signs in; of the others each person has their own."""
 
+_OPERATING: Final = frozenset({"operator:read", "operator:write", "registry:admin"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrowserClient:
-    """A client of the authorization code grant. A public one has no ``key``.
+    """A client of the authorization code grant, or, where ``device`` says so, of the device grant. A public one has
+    no ``key``.
 
     ``named`` is the client that access tokens name: a page and the server behind it are one client to whoever is told
     of a rating, as with issuers that register both in one entry.
@@ -31,6 +35,7 @@ class BrowserClient:
     scopes: frozenset[str]
     named: str
     key: RegisteredClient | None = None
+    device: bool = False
 
     @property
     def origins(self) -> frozenset[str]:
@@ -39,17 +44,20 @@ class BrowserClient:
 
 
 def browser_clients(*, relay: str, console_key: ECKey, pages: Collection[str] = ()) -> Mapping[str, BrowserClient]:
-    """The relay's console, and where ``pages`` (redirect URIs) are given, the Workbench's own page."""
+    """The relay's console and command line, and where ``pages`` (redirect URIs) are given, the Workbench's own page."""
     key = RegisteredClient(client_id=CONSOLE, key=console_key, relays=frozenset())
     console = BrowserClient(
         client_id=CONSOLE,
         redirect_uris=frozenset({f"{relay}/console/callback"}),
-        scopes=OPENID | {"operator:read", "operator:write", "registry:admin"},
+        scopes=OPENID | _OPERATING,
         named=CONSOLE,
         key=key,
     )
+    terminal = BrowserClient(
+        client_id=TERMINAL, redirect_uris=frozenset(), scopes=OPENID | _OPERATING, named=TERMINAL, device=True
+    )
     page = BrowserClient(client_id=PAGE, redirect_uris=frozenset(pages), scopes=OPENID | RATING_SCOPES, named=CLIENT_ID)
-    return {client.client_id: client for client in (console, page)}
+    return {client.client_id: client for client in (console, terminal, page)}
 
 
 def origin_of(url: str) -> str:

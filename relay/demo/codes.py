@@ -76,7 +76,7 @@ class CodeGrants:
         verifier = form.get("code_verifier", "")
         if _VERIFIER.fullmatch(verifier) is None or not hmac.compare_digest(challenge(verifier), consent.challenge):
             raise OAuthError("invalid_grant", "code_verifier is not what the challenge was made of")
-        return await self._grant(client, consent, form)
+        return await self.grant(client, consent, form)
 
     async def refresh(self, form: Mapping[str, str]) -> Grant:
         """What a refresh token brings, a new one among it; raises OAuthError."""
@@ -84,7 +84,7 @@ class CodeGrants:
         consent = self._take(form.get("refresh_token", ""))
         if consent.client != client.client_id or consent.challenge:
             raise OAuthError("invalid_grant", "the refresh token was given out to another client")
-        return await self._grant(client, replace(consent, nonce=None), form)
+        return await self.grant(client, replace(consent, nonce=None), form)
 
     async def _client(self, form: Mapping[str, str]) -> BrowserClient:
         client = self.clients.get(form.get("client_id", ""))
@@ -94,7 +94,8 @@ class CodeGrants:
             await authenticate(form, client.key, issuer=self._issuer, accounts=self._accounts, now=self._clock.unix())
         return client
 
-    async def _grant(self, client: BrowserClient, consent: Consent, form: Mapping[str, str]) -> Grant:
+    async def grant(self, client: BrowserClient, consent: Consent, form: Mapping[str, str]) -> Grant:
+        """What a person's consent brings, if they and the resource are still what they were; raises OAuthError."""
         if form.get("resource", consent.resource) != consent.resource:
             raise OAuthError("invalid_target", "the person agreed to a token for another resource")
         if not await self._accounts.is_active(consent.subject):

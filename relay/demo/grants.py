@@ -41,6 +41,9 @@ ErrorCode = Literal[
     "access_denied",
     "invalid_dpop_proof",
     "use_dpop_nonce",
+    "authorization_pending",
+    "slow_down",
+    "expired_token",
 ]
 
 

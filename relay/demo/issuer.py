@@ -2,9 +2,9 @@
 
     python -m relay.demo.issuer --state DIR --port N --relay http://127.0.0.1:8080
 
-What it gives out it gives out by the book (RFC 6749, 7523, 7636, 8414, 8693, 8707, 9068, 9207, 9396, 9449, and
-OpenID Connect). Only ``/demo/…`` is not, and that nobody has a password: anybody on this machine may have a token for
-anybody, which is what makes it a demonstration.
+What it gives out it gives out by the book (RFC 6749, 7523, 7636, 8414, 8628, 8693, 8707, 9068, 9207, 9396, 9449,
+and OpenID Connect). Only ``/demo/…`` is not, and that nobody has a password: anybody on this machine may have a token
+for anybody, which is what makes it a demonstration.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from relay.demo.accounts import CLIENT_ID, MACHINE, PEOPLE, Accounts
 from relay.demo.assertions import DETAILS_TYPE, RegisteredClient
 from relay.demo.clients import CONSOLE_KEY_FILE, OPENID, browser_clients
 from relay.demo.codes import CodeGrants
+from relay.demo.device import DEVICE_CODE, DeviceGrants
 from relay.demo.files import signing_key
 from relay.demo.grants import (
     GRANTS,
@@ -76,6 +77,7 @@ class Issuer:
         grants: Grants,
         codes: CodeGrants,
         sign_in: SignIn,
+        devices: DeviceGrants,
         resources: Resources,
         accounts: Accounts,
         proofs: Proofs,
@@ -85,10 +87,12 @@ class Issuer:
         self._mint = mint
         self._codes = codes
         self._sign_in = sign_in
+        self._devices = devices
         # By grant type; whatever else is asked for, the grants that a client has for itself decide.
         self._decisions: Mapping[str, Callable[[Mapping[str, str]], Coroutine[Any, Any, Grant]]] = {
             "authorization_code": codes.redeem,
             "refresh_token": codes.refresh,
+            DEVICE_CODE: devices.decide,
         }
         self._decide = grants.decide
         self._resources = resources
@@ -125,6 +129,7 @@ class Issuer:
             grants=grants,
             codes=codes,
             sign_in=SignIn(codes, accounts, resources, issuer=url, clock=clock),
+            devices=DeviceGrants(codes, accounts, resources, issuer=url, clock=clock),
             resources=resources,
             accounts=accounts,
             proofs=Proofs(clock),
@@ -136,6 +141,7 @@ class Issuer:
         app.add_routes(
             [
                 *self._sign_in.routes(),
+                *self._devices.routes(),
                 web.get("/.well-known/oauth-authorization-server", self._metadata),
                 web.get("/.well-known/openid-configuration", self._metadata),
                 web.get("/jwks.json", self._key_set),
@@ -174,6 +180,7 @@ class Issuer:
                 "issuer": self.url,
                 "authorization_endpoint": f"{self.url}/authorize",
                 "token_endpoint": f"{self.url}/token",
+                "device_authorization_endpoint": f"{self.url}/device_authorization",
                 "jwks_uri": f"{self.url}/jwks.json",
                 "grant_types_supported": [*GRANTS, *self._decisions],
                 "response_types_supported": ["code"],

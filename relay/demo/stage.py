@@ -43,6 +43,12 @@ tenant_claim = "tenant"
 agents = ["*"]
 on_behalf_of = ["{issuer}"]
 
+[registry]
+admin_issuers = ["{issuer}"]
+
+[operators.cli]
+client_id = "relay-cli"
+
 [delivery]
 deadline_seconds = 5
 lease_seconds = 15
