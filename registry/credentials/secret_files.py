@@ -60,6 +60,17 @@ class SecretFiles(Generic[Parsed]):
             raise SecretUnusable(f"{path} {error}") from None
 
 
+def client_secret(raw: bytes) -> str:
+    """The client secret (RFC 6749 section 2.3.1) in a file; ValueError, which quotes nothing, if there is none."""
+    try:
+        secret = raw.decode("ascii").strip("\r\n")
+    except UnicodeDecodeError:
+        secret = ""
+    if not secret or not secret.isprintable():
+        raise ValueError("holds no client secret in printable ASCII")
+    return secret
+
+
 def _check(path: str, status: os.stat_result, reader: int, *, private: bool = True) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise SecretUnusable(f"{path} is not a file")

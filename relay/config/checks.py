@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from ipaddress import ip_address, ip_network
+from urllib.parse import urlsplit
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -208,6 +209,27 @@ def admin_issuers_are_known(file: File) -> Iterator[Problem]:
             yield Problem(("registry", "admin_issuers", number), "is not the issuer of any [[identity.issuers]]")
 
 
+def console_can_sign_in(file: File) -> Iterator[Problem]:
+    """The console takes tokens as the API does, so of a configured issuer; its pages stand at the root of the relay."""
+    console = file.console
+    if console is None:
+        return
+    if console.issuer not in {issuer.issuer for issuer in file.identity.issuers}:
+        yield Problem(("console", "issuer"), "is not the issuer of any [[identity.issuers]]")
+    if console.key_file is not None and console.client_secret_file is not None:
+        yield Problem(("console", "client_secret_file"), "must be left out or empty beside key_file")
+    if "openid" not in console.scopes:
+        yield Problem(("console", "scopes"), "must hold openid, so that the issuer says who signed in")
+    if console.resource is not None and _ABSOLUTE_URI.fullmatch(console.resource) is None:
+        yield Problem(("console", "resource"), "must be an absolute URI without a fragment")
+    for key in ("authorization_endpoint", "token_endpoint"):
+        if (endpoint := getattr(console, key)) is not None:
+            yield from _url(("console", key), endpoint, development=file.server.development)
+    if urlsplit(file.server.public_url).path:
+        # Its cookies are good for one host as a whole.
+        yield Problem(("server", "public_url"), "must be a bare origin, without a path, where there is a [console]")
+
+
 def _is_network(text: str) -> bool:
     try:
         ip_network(text)
@@ -269,4 +291,5 @@ CHECKS: tuple[Check, ...] = (
     networks_are_networks,
     some_peers_are_no_proxies,
     admin_issuers_are_known,
+    console_can_sign_in,
 )

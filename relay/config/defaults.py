@@ -2,7 +2,12 @@
 
 from typing import Any
 
-_MAY_BE_EMPTY = (("database", "password_file"), ("egress", "ca_file"))
+_MAY_BE_EMPTY = (
+    ("database", "password_file"),
+    ("egress", "ca_file"),
+    ("console", "key_file"),
+    ("console", "client_secret_file"),
+)
 """Paths for which ``""`` means none."""
 
 

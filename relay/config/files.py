@@ -2,12 +2,14 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 from registry.credentials.assertions import signing_key
 from registry.credentials.authorizations import static_token
 from registry.credentials.client_certificates import ClientCertificates
 from registry.credentials.proofs import proof_key
-from registry.credentials.secret_files import SecretFiles, SecretUnusable
+from registry.credentials.secret_files import SecretFiles, SecretUnusable, client_secret
 from registry.dialling import TrustStore
 from registry.egress import Egress, EgressPolicy
 from registry.model import Credential, StaticBearer
@@ -34,10 +36,27 @@ async def _unusable(config: Config) -> AsyncIterator[str]:
         TrustStore.build(config.egress_policy().ca_file)
     except OSError as error:  # a certificate that cannot be read raises one too
         yield f"[egress] ca_file: {config.egress.ca_file} cannot be used ({error.strerror or error})"
+    async for problem in _unusable_of_console(config):
+        yield problem
     for agent in config.agents:
         for number, credential in enumerate(agent.credentials, start=1):
             async for problem in _unusable_of(credential):
                 yield f"[[agents]] {agent.agent}, credentials no. {number}: {problem}"
+
+
+async def _unusable_of_console(config: Config) -> AsyncIterator[str]:
+    if config.console is None:
+        return
+    readings: tuple[tuple[str, Path | None, SecretFiles[Any]], ...] = (
+        ("key_file", config.console.key_file, SecretFiles(signing_key)),
+        ("client_secret_file", config.console.client_secret_file, SecretFiles(client_secret)),
+    )
+    for key, path, files in readings:
+        try:
+            if path is not None:
+                await files.get(str(path))
+        except SecretUnusable as error:
+            yield f"[console] {key}: {error}"
 
 
 async def _unusable_of(credential: Credential) -> AsyncIterator[str]:

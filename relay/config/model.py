@@ -9,6 +9,7 @@ from sqlalchemy import URL, make_url
 from registry.egress import EgressPolicy
 from registry.registrations import Declaration
 from relay.config.sections import (
+    Console,
     DatabaseAccess,
     Delivery,
     EgressRules,
@@ -41,6 +42,7 @@ class Config:
     retention: Retention
     registry: Registry
     operators: Operators
+    console: Console | None
     logging: Logging
     _database_password: str | None = field(repr=False)
 
@@ -60,6 +62,7 @@ class Config:
             retention=file.retention,
             registry=file.registry,
             operators=file.operators,
+            console=file.console,
             logging=file.logging,
             _database_password=database_password,
         )

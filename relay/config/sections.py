@@ -24,6 +24,8 @@ Rate = Annotated[int, Meta(ge=0, le=1_000_000)]
 """Requests a minute; 0: any number."""
 AcrValue = Annotated[str, Meta(pattern=r"^[!#-\[\]-~]{1,256}$")]
 """Without spaces, quotes and backslashes: it stands in a list, in a quoted string (RFC 9470 section 3)."""
+ScopeName = Annotated[str, Meta(pattern=r"^[!#-\[\]-~]{1,256}$")]
+"""RFC 6749 section 3.3."""
 
 Algorithm = Literal["ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "Ed25519", "EdDSA"]
 """Asymmetric ones only: with a shared secret every verifier could sign."""
@@ -233,6 +235,25 @@ class Operators(Section, frozen=True, kw_only=True):
     cli: OperatorsCli = OperatorsCli()
 
 
+class Console(Section, frozen=True, kw_only=True):
+    issuer: Text
+    client_id: Text
+    key_file: Path | None = None
+    client_secret_file: Path | None = None
+    scopes: Annotated[tuple[ScopeName, ...], Meta(min_length=1)] = (
+        "openid",
+        "profile",
+        "operator:read",
+        "operator:write",
+        "registry:admin",
+    )
+    resource: Text | None = None
+    authorization_endpoint: Text | None = None
+    token_endpoint: Text | None = None
+    idle_minutes: Annotated[int, Meta(ge=1, le=1440)] = 30
+    absolute_hours: Annotated[int, Meta(ge=1, le=168)] = 12
+
+
 class Logging(Section, frozen=True, kw_only=True):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["json", "console"] = "json"
@@ -252,4 +273,5 @@ class File(Section, frozen=True, kw_only=True):
     retention: Retention = Retention()
     registry: Registry = Registry()
     operators: Operators = Operators()
+    console: Console | None = None
     logging: Logging = Logging()

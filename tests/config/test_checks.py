@@ -263,3 +263,37 @@ def test_where_development_is_the_way_out_it_is_named(refused: Callable[[str], s
     told = refused(MINIMAL.replace('"https://relay.example.org"', f'"{url}"', 1))
     assert "public_url" in told
     assert ("[server] development = true" in told) is named
+
+
+CONSOLE = """
+[console]
+issuer = "https://login.example.org"
+client_id = "relay-console"
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "report"),
+    [
+        (
+            'login.example.org"\nclient_id',
+            'login.example.net"\nclient_id',
+            "[console] issuer: is not the issuer of any",
+        ),
+        (
+            CONSOLE,
+            CONSOLE + 'key_file = "k"\nclient_secret_file = "s"\n',
+            "[console] client_secret_file: must be left out",
+        ),
+        (CONSOLE, CONSOLE + 'scopes = ["operator:read"]\n', "[console] scopes: must hold openid"),
+        (CONSOLE, CONSOLE + 'scopes = ["openid operator:read"]\n', "[console] scopes no. 1:"),
+        (CONSOLE, CONSOLE + 'resource = "relay"\n', "[console] resource: must be an absolute URI"),
+        (CONSOLE, CONSOLE + 'token_endpoint = "http://login.example.org/token"\n', "[console] token_endpoint: "),
+        (CONSOLE, CONSOLE + "idle_minutes = 0\n", "[console] idle_minutes = 0: "),
+        ("https://relay.example.org", "https://example.org/relay", "[server] public_url: must be a bare origin"),
+    ],
+)
+def test_the_console_can_sign_people_in(loaded: Load, refused: Refused, old: str, new: str, report: str):
+    """A section that nobody could sign in by is refused, and says what to change."""
+    assert loaded(MINIMAL + CONSOLE).console is not None
+    assert report in refused((MINIMAL + CONSOLE).replace(old, new))

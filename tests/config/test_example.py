@@ -101,6 +101,10 @@ def test_the_example_shows_the_defaults(loaded: Callable[..., Config]):
     assert shown.database == least.database
     assert msgspec.structs.replace(shown.identity.issuers[0], tenant_claim=None) == least.identity.issuers[0]
     assert (shown.delivery, shown.egress, shown.logging) == (least.delivery, least.egress, least.logging)
+    assert least.console is None
+    assert shown.console is not None
+    own = {"issuer": shown.console.issuer, "client_id": shown.console.client_id, "key_file": shown.console.key_file}
+    assert shown.console == sections.Console(**own)
     assert (shown.limits, shown.registry, shown.operators) == (least.limits, least.registry, least.operators)
     assert msgspec.structs.replace(shown.retention, tenants={}) == least.retention
     assert {own.days for own in shown.retention.tenants.values()} == {least.retention.days}

@@ -10,7 +10,7 @@ from authlib.oauth2.rfc7523 import JWTBearerClientAssertion
 
 from registry import strict_json
 from registry.credentials.assertions import client_assertion, signing_key
-from registry.credentials.secret_files import SecretFiles, SecretUnusable
+from registry.credentials.secret_files import SecretFiles, SecretUnusable, client_secret
 from registry.credentials.token_endpoint import is_b64token
 from registry.egress import Egress, EgressFailure, Exchange
 from relay.clock import Clock
@@ -26,17 +26,6 @@ _UNREACHABLE: Final = "The issuer cannot be reached right now, or its answer can
 _ODD: Final = "The issuer's answer cannot be used. Whoever runs this relay finds the reason in its log."
 
 _log = structlog.get_logger("relay.console")
-
-
-def client_secret(raw: bytes) -> str:
-    """The secret in a file; ValueError, which quotes nothing of it, where there is none."""
-    try:
-        secret = raw.decode("ascii").strip("\r\n")
-    except UnicodeDecodeError:
-        secret = ""
-    if not secret or not secret.isprintable():
-        raise ValueError("holds no client secret in printable ASCII")
-    return secret
 
 
 class Providers:
