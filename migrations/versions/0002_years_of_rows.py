@@ -143,6 +143,21 @@ def upgrade() -> None:
         postgresql_where=sa.text("state IN ('held', 'needs_owner')"),
         sqlite_where=sa.text("state IN ('held', 'needs_owner')"),
     )
+    op.create_table(
+        "console_sessions",
+        sa.Column("id_hash", sa.Text(), nullable=False),
+        sa.Column("operator", sa.Text(), nullable=False),
+        sa.Column("tenant", sa.Text(), nullable=False),
+        sa.Column("sealed", sa.LargeBinary(), nullable=False),
+        sa.Column("seal_kid", sa.Text(), nullable=False),
+        sa.Column("token_expires_at", sa.BigInteger(), nullable=False),
+        sa.Column("refreshing_until", sa.BigInteger(), nullable=True),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("seen_at", sa.BigInteger(), nullable=False),
+        sa.Column("ends_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("id_hash", name=op.f("pk_console_sessions")),
+    )
+    op.create_index(op.f("ix_console_sessions_operator"), "console_sessions", ["operator"], unique=False)
     # One row: up to where events have been thrown away, by the numbers of the cluster that they were written in.
     op.create_table(
         "feed_horizon",

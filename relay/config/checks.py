@@ -210,7 +210,7 @@ def admin_issuers_are_known(file: File) -> Iterator[Problem]:
 
 
 def console_can_sign_in(file: File) -> Iterator[Problem]:
-    """The console takes tokens as the API does, so of a configured issuer; its pages stand at the root of the relay."""
+    """The console takes tokens as the API does, so of a configured issuer, and has to be told who signed in."""
     console = file.console
     if console is None:
         return
@@ -222,8 +222,13 @@ def console_can_sign_in(file: File) -> Iterator[Problem]:
         yield Problem(("console", "scopes"), "must hold openid, so that the issuer says who signed in")
     if console.resource is not None and _ABSOLUTE_URI.fullmatch(console.resource) is None:
         yield Problem(("console", "resource"), "must be an absolute URI without a fragment")
+
+
+def console_has_addresses(file: File) -> Iterator[Problem]:
+    if file.console is None:
+        return
     for key in ("authorization_endpoint", "token_endpoint"):
-        if (endpoint := getattr(console, key)) is not None:
+        if (endpoint := getattr(file.console, key)) is not None:
             yield from _url(("console", key), endpoint, development=file.server.development)
     if urlsplit(file.server.public_url).path:
         # Its cookies are good for one host as a whole.
@@ -292,4 +297,5 @@ CHECKS: tuple[Check, ...] = (
     some_peers_are_no_proxies,
     admin_issuers_are_known,
     console_can_sign_in,
+    console_has_addresses,
 )

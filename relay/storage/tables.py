@@ -32,6 +32,7 @@ __all__ = [
     "agents",
     "attempts",
     "audit_log",
+    "console_sessions",
     "deliveries",
     "events",
     "feed_horizon",
@@ -348,6 +349,26 @@ jobs = Table(
         postgresql_where=text("finished_at IS NULL"),
         sqlite_where=text("finished_at IS NULL"),
     ),
+)
+
+# Who is signed in at the console. Of a session's id only the SHA-256 is kept; its tokens are sealed. Times are the
+# gateways', in milliseconds.
+console_sessions = Table(
+    "console_sessions",
+    metadata,
+    Column("id_hash", Text, primary_key=True),
+    # The operator's public name, the same for all their sessions.
+    Column("operator", Text, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("seal_kid", Text, nullable=False),
+    Column("token_expires_at", BigInteger, nullable=False),
+    # One request at a time gets new tokens.
+    Column("refreshing_until", BigInteger),
+    Column("created_at", BigInteger, nullable=False),
+    Column("seen_at", BigInteger, nullable=False),
+    Column("ends_at", BigInteger, nullable=False),
+    Index(None, "operator"),
 )
 
 rate_limits = Table(
