@@ -65,6 +65,7 @@ from relay.operators.jobs.asking import Bulk
 from relay.operators.jobs.runner import Runner
 from relay.operators.jobs.store import Jobs
 from relay.operators.paging import CURSORS
+from relay.operators.standing import Standing
 from relay.operators.submissions import routes as tenant_submissions
 from relay.operators.submissions.actions import Actions
 from relay.operators.submissions.store import Submissions as TenantSubmissions
@@ -107,6 +108,7 @@ class Relay:
     parking: Parking
     jobs: Jobs
     job_runner: Runner
+    standing: Standing
     worker: Worker
     housekeeping: Housekeeping
     reconciler: Reconciler | None
@@ -163,7 +165,14 @@ async def _make(
     )
     work = Jobs(db)
     checks = schedule(limits.reconcile.schedule) if limits.reconcile.enabled else None
-    settlements = Settlements(deliveries, registry, waits, patience_seconds=limits.lease_seconds, checks=checks)
+    settlements = Settlements(
+        deliveries,
+        registry,
+        waits,
+        patience_seconds=limits.lease_seconds,
+        checks=checks,
+        observe=lambda agent, state: metrics.settled(agent=agent, state=state),
+    )
     authorizations = Authorizations(egress, relay_issuer=config.server.public_url, now=clock.unix)
     exchanges = Exchanges(egress, authorizations, owners, clock)
     courier = Courier(
@@ -176,6 +185,7 @@ async def _make(
         deadline_seconds=limits.deadline_seconds,
         lease_seconds=limits.lease_seconds,
     )
+    keys = KeySets(_issuers(config), egress, clock, observe=lambda f: metrics.jwks_fetch(_fetch_outcome(f)))
     feed = Feed(db, poll_seconds=limits.poll_seconds)
     counts = Counts(db, clock)
     courier.on_done(feed.wake)
@@ -210,7 +220,7 @@ async def _make(
             exempt=api.UNCOUNTED,
         ),
         owners=owners,
-        keys=KeySets(_issuers(config), egress, clock, observe=lambda f: metrics.jwks_fetch(_fetch_outcome(f))),
+        keys=keys,
         registry=registry,
         settlements=settlements,
         courier=courier,
@@ -229,6 +239,7 @@ async def _make(
         parking=Parking(db, poll_seconds=limits.poll_seconds),
         jobs=work,
         job_runner=Runner(db, work, poll_seconds=limits.poll_seconds),
+        standing=Standing(db, registry, keys, clock, metrics),
         worker=worker,
         reconciler=reconciler,
         housekeeping=Housekeeping(
@@ -265,7 +276,7 @@ def build_app(relay: Relay) -> web.Application:
     )
     app[ON_ARRIVAL] = relay.asking.arrived
     app[VERIFIER] = Verifier(_issuers(config), relay.keys, relay.clock)
-    app[health.HEALTH] = Health(relay.db, relay.keys, relay.metrics, relay.acceptance)
+    app[health.HEALTH] = Health(relay.db, relay.keys, relay.metrics, relay.standing, relay.acceptance)
 
     submissions = Submissions(relay.db)
     targets = Targets(submissions, relay.registry, policy(config.retention))

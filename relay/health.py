@@ -4,7 +4,6 @@ from typing import Final
 
 from aiohttp import web
 from msgspec import Struct
-from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
@@ -12,16 +11,10 @@ from relay.feedback.acceptance import Acceptance
 from relay.http.answers import json_answer
 from relay.http.operations import Answer, Operation, described
 from relay.identity.keys import KeySets
+from relay.operators.standing import Standing
 from relay.storage import schema
 from relay.storage.engine import Database
 from relay.telemetry import Metrics
-
-# Counted by the partial indexes that claims use: final deliveries, of which there may be millions, are not.
-WAITING = """
-SELECT state, count(*) AS total FROM deliveries WHERE state = 'pending' GROUP BY state
-UNION ALL SELECT state, count(*) FROM deliveries WHERE state = 'sending' GROUP BY state
-UNION ALL SELECT state, count(*) FROM deliveries WHERE state IN ('held', 'needs_owner') GROUP BY state
-"""
 
 
 class Alive(Struct, frozen=True):
@@ -42,10 +35,13 @@ class Readiness(Struct, frozen=True):
 class Health:
     """Looks at what the process depends on."""
 
-    def __init__(self, db: Database, keys: KeySets, metrics: Metrics, acceptance: Acceptance) -> None:
+    def __init__(
+        self, db: Database, keys: KeySets, metrics: Metrics, standing: Standing, acceptance: Acceptance
+    ) -> None:
         self._db = db
         self._keys = keys
         self._metrics = metrics
+        self._standing = standing
         self._acceptance = acceptance
 
     async def readiness(self) -> Readiness:
@@ -64,13 +60,8 @@ class Health:
         return Readiness(ready=ready, database="ok", migrations=migrations, keys=keys)
 
     async def metrics(self, accept: str) -> tuple[bytes, str]:
-        try:
-            async with self._db.read() as connection:
-                rows = await connection.execute(text(WAITING))
-                self._metrics.deliveries({row.state: row.total for row in rows})
-        except (DBAPIError, PoolTimeoutError, OSError):
-            self._metrics.deliveries({})  # unknown, which is not the same as none; all else is still told
-        self._metrics.accept_queue(len(self._acceptance))
+        await self._standing.refresh()
+        self._metrics.gauges.accept_queue(len(self._acceptance), self._acceptance.capacity)
         return self._metrics.render(accept)
 
 

@@ -171,7 +171,16 @@ class Courier:
 
     def _tell(self, claimed: Claimed, outcome: Outcome, settled: Settled) -> None:
         claim = claimed.claim
-        self._metrics.attempt(agent=claim.agent, outcome=outcome.end, seconds=outcome.duration_ms / 1000)
+        self._metrics.attempt(
+            agent=claim.agent,
+            outcome=outcome.end,
+            seconds=outcome.duration_ms / 1000,
+            reason=outcome.reason,
+            unmatched=outcome.is_unmatched,
+        )
+        if settled.state == "saved":
+            waited = claimed.window_ms / 1000 + self._clock.monotonic() - claimed.claimed_at
+            self._metrics.saved(agent=claim.agent, seconds=waited)
         log.info(
             "attempt",
             submission=claimed.submission,

@@ -138,6 +138,11 @@ class Outcome:
     needs_presence: bool | None = None
     """What the attempt found out about whether the owner has to be present; None: nothing new."""
 
+    @property
+    def is_unmatched(self) -> bool:
+        """Whether the specialist answered as if it had taken something in, and acknowledged nothing of ours."""
+        return self.end != "saved" and self.status is not None and 200 <= self.status < 300  # noqa: PLR2004 - 2xx
+
 
 @dataclass(frozen=True, slots=True)
 class Settlement:

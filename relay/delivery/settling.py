@@ -1,15 +1,15 @@
 """From an outcome to what is written: the schedule and the registry have their say; outcomes are written in groups."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import structlog
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
-from registry.model import Snapshot
+from registry.model import AgentId, Snapshot
 from registry.protocols.catalog import can_read_back
 from registry.registrations import Registrations
-from relay.delivery.model import Claim, Outcome, Settled, Settlement
+from relay.delivery.model import Claim, Outcome, Settled, Settlement, State
 from relay.delivery.schedule import Schedule
 from relay.delivery.store import OWNER_GAP_MS, Deliveries
 from relay.storage.group_commit import GroupCommit
@@ -35,12 +35,16 @@ class Settlements:
         *,
         patience_seconds: float,
         checks: Schedule | None = None,
+        observe: Callable[[AgentId, State], None] = lambda _agent, _state: None,
     ) -> None:
-        """``checks`` says when what the specialist keeps is read back; None: never."""
+        """``checks`` says when what the specialist keeps is read back; None: never. ``observe`` is told of each state
+        that a delivery took.
+        """
         self._deliveries = deliveries
         self._registry = registry
         self._schedule = schedule
         self._checks = checks
+        self._observe = observe
         self._patience = patience_seconds
         self._hurried = False
         # Acknowledgements must never be turned away: no capacity.
@@ -73,6 +77,8 @@ class Settlements:
         for _ in range(MOST_JUDGEMENTS):
             settled = await self._group.submit(settlement)
             if settled is not None:
+                if settled.state is not None:
+                    self._observe(settlement.claim.agent, settled.state)
                 return settled
             await self._registry.reload()
         raise StaleRegistryError(f"the registration of {settlement.claim.agent} keeps changing")

@@ -82,6 +82,7 @@ class Acceptance:
         self._statement = AcceptStatement(db)
         self._line = db.line() if db.dialect == "postgresql" else None
         self._capabilities = _Capabilities()
+        self.capacity = capacity
         self._group: GroupCommit[Offered, Facts] = GroupCommit(self._write, Offered.keys, capacity=capacity)
 
     def __len__(self) -> int:

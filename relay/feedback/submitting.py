@@ -91,6 +91,7 @@ class Submitting:
             try:
                 facts = await self._acceptance.offer(offered)
             except QueueFullError:
+                self._metrics.queue_full()
                 raise Refusal(
                     "accept_queue_full",
                     "Nothing was stored. Send the same request again after a moment.",

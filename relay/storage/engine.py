@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from sqlalchemy import URL, TextClause, event, make_url, text
+from sqlalchemy import URL, QueuePool, TextClause, event, make_url, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from relay.storage.express import SQLITE_BUSY_SECONDS, SQLITE_PRAGMAS, Line, WritingThread
@@ -138,6 +138,12 @@ class Database:
         await self._reader.dispose()
         if self._writer is not self._reader:
             await self._writer.dispose()
+
+    @property
+    def connections_in_use(self) -> int:
+        """How many connections of the pools are lent out now."""
+        pools = {id(engine): engine.pool for engine in (self._reader, self._writer)}.values()
+        return sum(pool.checkedout() for pool in pools if isinstance(pool, QueuePool))
 
     @property
     def url(self) -> URL:
