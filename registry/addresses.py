@@ -79,6 +79,7 @@ _TEREDO = IPv6Network("2001::/32")
 _6TO4 = IPv6Network("2002::/16")
 
 
+@lru_cache(maxsize=1024)
 def parse(address: str | IPAddress) -> IPAddress:
     """The address without its zone; IPv4-mapped IPv6 becomes the IPv4 that the kernel would dial. ValueError: none."""
     parsed = ip_address(address)
@@ -87,6 +88,7 @@ def parse(address: str | IPAddress) -> IPAddress:
     return parsed.ipv4_mapped or IPv6Address(int(parsed))
 
 
+@lru_cache(maxsize=1024)
 def is_address(text: str) -> bool:
     try:
         return ip_address(text) is not None
@@ -94,7 +96,7 @@ def is_address(text: str) -> bool:
         return False
 
 
-@lru_cache(maxsize=1024)  # asked for every exchange, and about few addresses
+@lru_cache(maxsize=1024)
 def classify(address: str | IPAddress) -> AddressClass:
     """``global`` if a host on the public internet can be reached there, else the reason why not.
 

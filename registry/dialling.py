@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any, Literal
 
@@ -117,7 +118,7 @@ class Names:
 
     def __init__(self, resolver: AbstractResolver, policy: EgressPolicy) -> None:
         self._resolver = resolver
-        self._policy = policy
+        self._check = _checking(policy)
 
     async def find(self, host: str, port: int) -> None:
         """Note in the exchange's `Progress` the addresses that it may use.
@@ -127,7 +128,7 @@ class Names:
         """
         found = [_literal(host, port)] if is_address(host) else await self._look_up(host, port)
         for row in found:
-            _check(row["host"], self._policy)
+            self._check(row["host"])
         PROGRESS.get().found = found[:_MOST_ADDRESSES]
 
     async def _look_up(self, host: str, port: int) -> list[ResolveResult]:
@@ -161,20 +162,28 @@ class Found(AbstractResolver):
         """Nothing is held."""
 
 
-def _check(address: str, policy: EgressPolicy) -> None:
-    progress = PROGRESS.get()
-    reason = why_refused(address, policy, plain=progress.plain)
-    if reason is not None:
-        progress.refused = f"{address} is {reason}" if reason != "not_an_address" else reason
-        raise AddressRefused(progress.refused)
+def _checking(policy: EgressPolicy) -> Callable[[str], None]:
+    """Raises AddressRefused, and says so to the exchange, for an address that the policy refuses."""
+    # Judged for every exchange, and there are few: the judgement depends on nothing else.
+    why = lru_cache(maxsize=1024)(partial(why_refused, policy=policy))
+
+    def check(address: str) -> None:
+        progress = PROGRESS.get()
+        reason = why(address, plain=progress.plain)
+        if reason is not None:
+            progress.refused = f"{address} is {reason}" if reason != "not_an_address" else reason
+            raise AddressRefused(progress.refused)
+
+    return check
 
 
 def socket_opener(policy: EgressPolicy) -> Callable[[AddrInfoType], socket.socket]:
     """A ``socket_factory`` that opens no socket for an address that the policy refuses."""
+    check = _checking(policy)
 
     def open_socket(address: AddrInfoType) -> socket.socket:
         family, kind, protocol, _, where = address
-        _check(str(where[0]), policy)
+        check(str(where[0]))
         PROGRESS.get().dial()
         return socket.socket(family, kind, protocol)
 

@@ -19,6 +19,8 @@ from registry.egress import Egress
 from registry.model import ClientCredentials, Credential, OwnerAssertion, StaticBearer, TokenExchange
 
 KEPT_CLIENTS = 1_024
+TRUST_SECONDS = 1.0
+"""How long the file of a static token is not looked at again, unless the specialist refuses what it held."""
 KEPT_OWNERS = 4_096
 """Exchanged tokens, of one process: one for each owner and credential."""
 
@@ -35,7 +37,7 @@ class Authorizations:
         self._relay_issuer = relay_issuer
         self._now = now
         self._requests = TokenRequests(egress, now)
-        self._static = SecretFiles(static_token)
+        self._static = SecretFiles(static_token, trust_seconds=TRUST_SECONDS)
         self._clients = Flights(now, capacity=KEPT_CLIENTS)
         self._owners = Flights(now, capacity=KEPT_OWNERS)
 
@@ -67,7 +69,7 @@ class Authorizations:
                     case TokenExchange():
                         token = await self._exchanged(credential, subject_token, owner, deadline, fresh=fresh)
                     case StaticBearer():
-                        token = await self._from_file(credential)
+                        token = await self._from_file(credential, fresh=fresh)
                     case _:
                         assert_never(credential)
                 return Access(token, await self._requests.identity(credential))
@@ -121,9 +123,9 @@ class Authorizations:
         by = hashlib.sha256(subject.value.encode()).digest()
         return await self._owners.token((owner, credential), fetch, fresh=fresh, by=by)
 
-    async def _from_file(self, credential: StaticBearer) -> AccessToken:
+    async def _from_file(self, credential: StaticBearer, *, fresh: bool) -> AccessToken:
         try:
-            value = await self._static.get(credential.token_file)
+            value = await self._static.get(credential.token_file, fresh=fresh)
         except SecretUnusable as error:
             raise CredentialFailure("token_file_unreadable", temporary=False, hint=str(error)) from None
         return AccessToken(value, self._now())

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -21,17 +22,29 @@ class SecretFiles(Generic[Parsed]):
     """What ``parse`` makes of secret files, kept in memory as long as the files stay the same.
 
     ``parse`` raises ValueError with a message that quotes nothing of the file. Files that go with secrets and are none,
-    such as certificates, are not ``private``.
+    such as certificates, are not ``private``. For ``trust_seconds`` after a look a file is taken to be as it was:
+    under load many attempts need it in that time.
     """
 
-    def __init__(self, parse: Callable[[bytes], Parsed], *, private: bool = True) -> None:
+    def __init__(self, parse: Callable[[bytes], Parsed], *, private: bool = True, trust_seconds: float = 0) -> None:
         self._parse = parse
         self._private = private
+        self._trust = trust_seconds
         self._kept: dict[str, tuple[Mark, Parsed]] = {}
+        self._trusted_until: dict[str, float] = {}
 
-    async def get(self, path: str) -> Parsed:
-        """The parsed content of ``path`` as it stands now; raises SecretUnusable."""
-        return await asyncio.to_thread(self._get, path)
+    async def get(self, path: str, *, fresh: bool = False) -> Parsed:
+        """The parsed content of ``path`` as it stands now; unless ``fresh``, as it stood within the trusted time.
+
+        Raises SecretUnusable.
+        """
+        now = time.monotonic()
+        kept = self._kept.get(path)
+        if kept is not None and not fresh and now < self._trusted_until.get(path, now):
+            return kept[1]
+        parsed = await asyncio.to_thread(self._get, path)
+        self._trusted_until[path] = now + self._trust
+        return parsed
 
     def _get(self, path: str) -> Parsed:
         try:
@@ -46,6 +59,7 @@ class SecretFiles(Generic[Parsed]):
                     return kept[1]
                 raw = file.read(MAX_BYTES + 1)
         except OSError as error:
+            self._kept.pop(path, None)
             raise SecretUnusable(f"{path} cannot be read: {error.strerror}") from None
         parsed = self._parsed(path, raw)
         self._kept[path] = (mark, parsed)

@@ -135,13 +135,13 @@ def _judge(
         end="retry",
         status=exchange.status,
         phase="body",
-        excerpt=excerpt(exchange.body),
+        excerpt=None if isinstance(verdict, Acknowledged) else excerpt(exchange.body),
         retry_after_ms=floor,
         pauses_agent=floor > 0 and exchange.status in PAUSES,
     )
     match verdict:
         case Acknowledged():
-            return replace(seen, end="saved", excerpt=None)
+            return replace(seen, end="saved")
         case Refused(reason):
             return replace(seen, end="rejected", reason=reason)
         case Unauthorized():

@@ -1,8 +1,8 @@
 """Carries claimed deliveries: bounded in flight per agent, each settled whatever happens, given back at a shutdown."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import structlog
 
@@ -11,6 +11,7 @@ from registry.registrations import Registrations
 from relay.clock import Clock
 from relay.delivery.attempt import Attempts, Progress
 from relay.delivery.model import Claim, Claimed, DeliveryId, Outcome, Settled, Settlement
+from relay.delivery.pace import Pace
 from relay.delivery.settling import Settlements
 from relay.delivery.turns import Turns
 from relay.redaction import outline
@@ -20,6 +21,12 @@ log = structlog.get_logger(__name__)
 
 LEASE_MARGIN_SECONDS = 2.0
 """What must be left of a lease beyond the deadline, for the settle."""
+
+AHEAD_SECONDS = 0.25
+"""How much is claimed beyond what may be in flight: what the agent takes in so much time, so that a claim is for many
+and nobody waits for it. A slow agent has none of it."""
+MOST_AHEAD = 3
+"""The bound of that, as a multiple of what may be in flight."""
 
 
 class Courier:
@@ -52,6 +59,9 @@ class Courier:
         self._ended = False
         self._waiting: dict[DeliveryId, list[asyncio.Future[None]]] = {}
         self._on_done: list[Callable[[], None]] = []
+        self._on_room: list[Callable[[], None]] = []
+        self._more: set[AgentId] = set()
+        self._paces: defaultdict[AgentId, Pace] = defaultdict(lambda: Pace(clock))
 
     async def run(self) -> None:
         """Be ready to carry, for ever; cancelled after `drain`."""
@@ -59,8 +69,16 @@ class Courier:
             await asyncio.get_running_loop().create_future()
 
     def on_done(self, callback: Callable[[], None]) -> None:
-        """Have ``callback`` called whenever a slot becomes free."""
+        """Have ``callback`` called whenever an attempt has come to its end."""
         self._on_done.append(callback)
+
+    def on_room(self, callback: Callable[[], None]) -> None:
+        """Have ``callback`` called when nothing waits here any more of an agent that may have more to deliver."""
+        self._on_room.append(callback)
+
+    def expect_more(self, agents: Iterable[AgentId]) -> None:
+        """More of these agents may be due than could be claimed."""
+        self._more.update(agents)
 
     def free(self, agents: Collection[AgentId]) -> dict[AgentId, int]:
         """How many more deliveries of each agent to claim now.
@@ -68,6 +86,13 @@ class Courier:
         Two claims at the same moment may take more between them; what is beyond the bound waits its turn in `carry`.
         """
         return {agent: max(0, self._most_of(agent) - self._in_flight[agent]) for agent in agents}
+
+    def room(self, agents: Collection[AgentId]) -> dict[AgentId, int]:
+        """As `free`, with what may be claimed ahead because the agent is quick. It waits its turn in `carry`."""
+        ahead = {
+            agent: min(self._paces[agent].within(AHEAD_SECONDS), MOST_AHEAD * self._most_of(agent)) for agent in agents
+        }
+        return {agent: max(0, self._most_of(agent) + ahead[agent] - self._in_flight[agent]) for agent in agents}
 
     def _most_of(self, agent: AgentId) -> int:
         """The bound of the registration in force, else that of every agent."""
@@ -92,7 +117,10 @@ class Courier:
     def carry(self, deliveries: Sequence[Claimed]) -> None:
         """Start an attempt at each, no more at once for an agent than are allowed in flight."""
         for claimed in deliveries:
-            self._in_flight[claimed.claim.agent] += 1
+            agent = claimed.claim.agent
+            self._in_flight[agent] += 1
+            if self._in_flight[agent] >= self._most_of(agent):
+                self._more.add(agent)
             task = self._running_group().create_task(self._carry(claimed))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -133,12 +161,18 @@ class Courier:
         return self._turns[agent]
 
     def _release(self, claim: Claim) -> None:
-        self._in_flight[claim.agent] -= 1
+        agent = claim.agent
+        self._in_flight[agent] -= 1
+        self._paces[agent].count()
         for future in list(self._waiting.get(claim.delivery, [])):
             if not future.done():
                 future.set_result(None)
         for callback in self._on_done:
             callback()
+        if agent in self._more and self._in_flight[agent] <= self._most_of(agent):
+            self._more.discard(agent)
+            for callback in self._on_room:
+                callback()
 
     async def _outcome(self, claimed: Claimed) -> Outcome:
         registration = self._registration(claimed)

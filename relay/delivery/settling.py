@@ -12,6 +12,7 @@ from registry.registrations import Registrations
 from relay.delivery.model import Claim, Outcome, Settled, Settlement, State
 from relay.delivery.schedule import Schedule
 from relay.delivery.store import OWNER_GAP_MS, Deliveries
+from relay.redaction import outline
 from relay.storage.group_commit import GroupCommit
 
 log = structlog.get_logger(__name__)
@@ -61,6 +62,17 @@ class Settlements:
         """Write one outcome; returns after the commit. A database that is away is waited for, within patience: the
         lease of an outcome that never gets written ends, and the attempt is made again.
         """
+        try:
+            return await self.settle_once(settlement)
+        except StaleRegistryError:
+            raise
+        except Exception as error:  # whatever keeps the database from writing it
+            if self._hurried:
+                raise
+            log.warning("settle_failed", agent=settlement.claim.agent, **outline(error))
+        return await self._settle_again(settlement)
+
+    async def _settle_again(self, settlement: Settlement) -> Settled:
         async for attempt in AsyncRetrying(
             # Not for a cancellation, which is no Exception and which tenacity would swallow.
             retry=retry_if_exception(lambda e: isinstance(e, Exception) and not isinstance(e, StaleRegistryError)),

@@ -40,7 +40,7 @@ class Worker:
         self._poll = poll_seconds
         self._wake = asyncio.Event()
         self._stopped = False
-        courier.on_done(self.wake)
+        courier.on_room(self.wake)
 
     def wake(self) -> None:
         """Look now instead of at the next poll."""
@@ -75,7 +75,11 @@ class Worker:
             await self._bury(lost)
         snapshot = self._registry.snapshot
         before = self._clock.monotonic()
-        claimed = await self._deliveries.claim_due(self._courier.free(snapshot.keys()), snapshot, before)
+        room = self._courier.room(snapshot.keys())
+        claimed = await self._deliveries.claim_due(room, snapshot, before)
+        self._courier.expect_more(
+            {c.claim.agent for c in claimed} | {agent for agent, most in room.items() if not most}
+        )
         self._courier.carry(claimed)
         return len(claimed)
 

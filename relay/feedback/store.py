@@ -1,7 +1,9 @@
 """Reading submissions, each with its delivery and newest attempt."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 from sqlalchemy import RowMapping, text
 
@@ -11,6 +13,7 @@ from relay.feedback.model import LastAttempt, Submission
 from relay.identity.model import OwnerId
 from relay.provenance.model import Status
 from relay.storage.engine import Database
+from relay.storage.express import for_psycopg
 
 COLUMNS = """
     s.seq, s.tenant, s.registration_version, s.id, s.agent, s.task, s.ran_as, s.rating, s.comment, s.created_at,
@@ -77,6 +80,8 @@ class Submissions:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        # One submission is read at the end of every rating that waits for its acknowledgement.
+        self._line = db.line() if db.dialect == "postgresql" else None
 
     async def find(self, owner: OwnerId, submission_id: str) -> Submission | None:
         return await self._one("WHERE s.owner = :owner AND s.id = :id", {"owner": owner, "id": submission_id})
@@ -89,6 +94,9 @@ class Submissions:
         return found
 
     async def _one(self, where: str, parameters: dict[str, object]) -> Submission | None:
+        if self._line is not None:
+            rows = await self._line.rows(_prepared(where), parameters)
+            return _submission(rows[0]) if rows else None
         async with self._db.read() as connection:
             row = (await connection.execute(text(SELECT + where), parameters)).mappings().first()
         return None if row is None else _submission(row)
@@ -149,7 +157,12 @@ class Submissions:
             return [_target(row) for row in rows.mappings()]
 
 
-def _target(row: RowMapping) -> Target:
+@cache
+def _prepared(where: str) -> str:
+    return for_psycopg(SELECT + where)
+
+
+def _target(row: Mapping[str, Any] | RowMapping) -> Target:
     return Target(
         answer=row["answer"],
         agent=row["target_agent"],
@@ -160,7 +173,7 @@ def _target(row: RowMapping) -> Target:
     )
 
 
-def _submission(row: RowMapping) -> Submission:
+def _submission(row: Mapping[str, Any] | RowMapping) -> Submission:
     return Submission(
         seq=row["seq"],
         tenant=row["tenant"],
@@ -185,7 +198,7 @@ def _submission(row: RowMapping) -> Submission:
     )
 
 
-def _last_attempt(row: RowMapping) -> LastAttempt:
+def _last_attempt(row: Mapping[str, Any] | RowMapping) -> LastAttempt:
     return LastAttempt(
         number=row["attempt_number"],
         cause=row["attempt_cause"],

@@ -10,6 +10,7 @@ from relay.clock import Clock
 from relay.errors import Refusal
 from relay.http.problems import PROBLEM
 from relay.identity.authentication import PRINCIPAL
+from relay.telemetry.logs import RequestLines
 from relay.telemetry.metrics import Metrics
 from relay.telemetry.traces import TraceContext
 
@@ -32,8 +33,8 @@ class Observation:
     def __init__(self, metrics: Metrics, clock: Clock) -> None:
         self._metrics = metrics
         self._clock = clock
-        # Bound once: a logger that looks up its configuration at each call costs half as much again.
-        self._log = structlog.get_logger("relay.http").bind()
+        self._log = structlog.get_logger("relay.http")
+        self._lines = RequestLines("relay.http", clock)
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -55,28 +56,26 @@ class Observation:
         else:
             return response
         finally:
-            self._write(request, status, self._clock.monotonic() - started)
+            self._write(request, trace, status, self._clock.monotonic() - started)
 
     def unrouted(self, refusal: Refusal) -> None:
         """The line of a request that could not be parsed, or that the server refused by itself."""
         self._metrics.request(route=UNMATCHED, method="OTHER", status=refusal.status, seconds=0.0)
         self._log.info("request", method="OTHER", route=UNMATCHED, status=refusal.status, code=refusal.code)
 
-    def _write(self, request: web.Request, status: int, seconds: float) -> None:
+    def _write(self, request: web.Request, trace: TraceContext, status: int, seconds: float) -> None:
         method = request.method if request.method in _METHODS else "OTHER"
         route = route_template(request)
         self._metrics.request(route=route, method=method, status=status, seconds=seconds)
+        values = {"method": method, "route": route, "status": status, "duration_ms": round(seconds * 1000, 1)}
         caller = request.get(PRINCIPAL)
-        # The client, never the subject: a log says which program called, not which person.
-        optional = {"client": None if caller is None else caller.client, "code": request.get(PROBLEM)}
-        self._log.info(
-            "request",
-            method=method,
-            route=route,
-            status=status,
-            duration_ms=round(seconds * 1000, 1),
-            **{name: value for name, value in optional.items() if value is not None},
-        )
+        if caller is not None:
+            # The client, never the subject: a log says which program called, not which person.
+            values["client"] = caller.client
+        problem = request.get(PROBLEM)
+        if problem is not None:
+            values["code"] = problem
+        self._lines.write(trace, values)
 
 
 def route_template(request: web.Request) -> str:

@@ -4,6 +4,7 @@ Every line passes the same processors, so that no library can write what ours ma
 value under a name that promises a secret, and nothing that `relay.redaction.redact` knows.
 """
 
+import asyncio
 import logging
 import sys
 from collections.abc import Callable
@@ -15,7 +16,9 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 from typing_extensions import override
 
+from relay.clock import Clock, rfc3339
 from relay.redaction import MASK, outline, redact
+from relay.telemetry.traces import TraceContext
 
 Format = Literal["json", "console"]
 Level = Literal["debug", "info", "warning", "error"]
@@ -28,10 +31,11 @@ _SECRET_NAMES = frozenset({
 })  # fmt: skip
 
 _OURS = frozenset({
-    "client", "code", "duration_ms", "level", "logger", "method", "request_id", "route", "status", "timestamp",
-    "trace_id",
+    "agent", "ambiguous", "cause", "client", "code", "duration_ms", "level", "logger", "method", "number", "outcome",
+    "phase", "request_id", "route", "state", "status", "submission", "timestamp", "trace_id",
 })  # fmt: skip
-"""Names whose values we make ourselves and write with every request: looking through them costs more than writing."""
+"""Names whose values we make ourselves and write with every request or attempt: looking through them costs more than
+writing. A value under such a name is one of ours wherever it is logged."""
 
 _MAX_DEPTH = 4
 
@@ -82,14 +86,74 @@ class _Lines:
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
         self._stream = stream
+        self._waiting: list[bytes] = []
         self.name = name
 
     def msg(self, line: bytes) -> None:
+        """Write a line that whoever reads the log has at once."""
+        self._waiting.append(line)
+        self._flush()
+
+    def soon(self, line: bytes) -> None:
+        """Write a line together with those of the requests that are answered in the same turn of the event loop."""
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._waiting.append(line)
+
+    def _flush(self) -> None:
+        lines, self._waiting = self._waiting, []
         with suppress(OSError, ValueError):
-            self._stream.write(line + b"\n")
+            self._stream.write(b"".join([line + b"\n" for line in lines]))
             self._stream.flush()
 
-    debug = info = warning = error = critical = exception = msg
+    def _soon_in_a_loop(self, line: bytes) -> None:
+        if asyncio._get_running_loop() is None:  # noqa: SLF001 - the public one raises where there is none
+            self.msg(line)
+        else:
+            self.soon(line)
+
+    debug = info = _soon_in_a_loop
+    warning = error = critical = exception = msg
+
+
+class RequestLines:
+    """One line for each request, the same as the logger would write.
+
+    The line has only names whose values we make ourselves (`_OURS`). Where it is to be JSON, it is put together at
+    once: the way through all processors costs as much as the rest of a short request.
+    """
+
+    def __init__(self, name: str, clock: Clock) -> None:
+        """Made after logging is configured."""
+        self._name = name
+        self._clock = clock
+        # Bound once: a logger that looks up its configuration at each call costs half as much again.
+        self._log = structlog.get_logger(name).bind()
+        self._processors = structlog.get_config()["processors"]
+        self._lines = self._log._logger  # noqa: SLF001 - what `configure_logging` made
+        self._heard = self._log.is_enabled_for(logging.INFO)
+
+    def write(self, trace: TraceContext, values: dict[str, object]) -> None:
+        """Log ``values`` as the event ``request``. ``trace`` stands for the context of the request."""
+        if not self._heard:
+            return
+        if not self._processors or self._processors[-1] is not _json:
+            self._log.info("request", **values)
+            return
+        now = self._clock.unix()
+        line = {
+            **values,
+            "event": "request",
+            "request_id": trace.span_id,
+            "trace_id": trace.trace_id,
+            "level": "info",
+            "timestamp": rfc3339(int(now * 1000)),
+            "logger": self._name,
+        }
+        self._lines.soon(_encoder.encode(line))
+
+
+_encoder = msgspec.json.Encoder()
 
 
 class _ToStructlog(logging.Handler):
@@ -151,7 +215,7 @@ def _safe(name: str, value: object, depth: int) -> object:
 
 
 def _json(_logger: WrappedLogger, _method: str, event: EventDict) -> bytes:
-    return msgspec.json.encode(event)
+    return _encoder.encode(event)
 
 
 def _console(*, colors: bool) -> Callable[[WrappedLogger, str, EventDict], bytes]:

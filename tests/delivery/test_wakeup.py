@@ -74,3 +74,35 @@ async def test_a_rating_that_finds_no_slot_is_picked_up_without_a_poll(tmp_path:
         hold.set()
         await relay.until(first, "saved")
         await relay.until(second, "saved")
+
+
+async def test_a_backlog_is_drained_without_a_poll(tmp_path: Path, database_url: str):
+    """Sixty ratings that wait, two at a time, a poll of an hour: each claim is followed by the next until none is left,
+    and never are more than two with the specialist at once."""  # noqa: D209
+    settings = {"in_flight": 2, "poll": 3600, "schedule": '["0s", "1h"]'}
+    async with small_world(tmp_path, database_url, **settings) as (relay, specialists):
+        literature = specialists["literature"]
+        acknowledge = literature.behave
+        at_once: list[int] = []
+        under_way = 0
+        gate = asyncio.Event()
+
+        async def counted(received):  # noqa: ANN001
+            nonlocal under_way
+            under_way += 1
+            at_once.append(under_way)
+            await gate.wait()
+            try:
+                return await acknowledge(received)
+            finally:
+                under_way -= 1
+
+        literature.behave = counted
+        submissions = [new_id() for _ in range(60)]
+        for n, submission in enumerate(submissions):
+            await relay.record(f"t{n}", answerId=f"a{n}")
+            assert (await relay.rate(f"t{n}", id=submission, wait="respond-async")).status == 202
+        gate.set()
+        for submission in submissions:
+            await relay.until(submission, "saved")
+        assert max(at_once) <= 2

@@ -380,10 +380,13 @@ class TestStaticBearer:
         assert await header(authorizations, static) == "Bearer pilot-token~1=="
 
     async def test_changed_file(self, authorizations: Authorizations, static: StaticBearer, token_file: Path) -> None:
-        """A token that is exchanged in the file is used from then on, without a restart."""
+        """A token that is exchanged in the file is used within a second, without a restart, and at once when the
+        specialist refuses the old one."""  # noqa: D209
         await header(authorizations, static)
         private_file(token_file.with_suffix(".new"), b"pilot-token~2==\n")
         token_file.with_suffix(".new").replace(token_file)
+        assert await header(authorizations, static) in {"Bearer pilot-token~1==", "Bearer pilot-token~2=="}
+        assert await header(authorizations, static, fresh=True) == "Bearer pilot-token~2=="
         assert await header(authorizations, static) == "Bearer pilot-token~2=="
 
     @pytest.mark.parametrize(
