@@ -26,7 +26,7 @@ class Visit:
     name: str = field(repr=False)
     csrf: str = field(repr=False)
     zone: ZoneInfo = UTC_ZONE
-    form: MultiDictProxy[str] = field(default=NO_FORM, repr=False)
+    form: MultiDictProxy[str] = field(default_factory=lambda: NO_FORM, repr=False)
 
 
 class SignInNeeded(Exception):  # noqa: N818 - reads as what it says
