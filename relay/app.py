@@ -80,6 +80,9 @@ from relay.retention.sweeping import Sweep
 from relay.storage import schema
 from relay.storage.engine import Database
 from relay.telemetry import Metrics
+from relay.web.console.console import Console
+from relay.web.console.sessions.model import Lifetime
+from relay.web.console.sign_in.model import Registration
 
 log = structlog.get_logger(__name__)
 
@@ -112,6 +115,7 @@ class Relay:
     worker: Worker
     housekeeping: Housekeeping
     reconciler: Reconciler | None
+    console: Console | None
 
 
 @asynccontextmanager
@@ -204,6 +208,7 @@ async def _make(
         )
         reconciler.on_done(feed.wake)
         reconciler.on_done(worker.wake)
+    console = _console(config, clock, db, egress, keys, owners, owner_keys)
     return Relay(
         config=config,
         clock=clock,
@@ -247,7 +252,9 @@ async def _make(
             Pruning(db, days=config.retention.events_days),
             every_seconds=config.retention.sweep_seconds,
             on_change=feed.wake,
+            also={} if console is None else {"console_sessions": console.sessions.prune},
         ),
+        console=console,
     )
 
 
@@ -309,6 +316,8 @@ def build_app(relay: Relay) -> web.Application:
     _let_operate(app, relay)
     app[pages.WIDGET] = pages.load()
     app.add_routes(api.ROUTES)
+    if relay.console is not None:
+        relay.console.set_up(app)
     return app
 
 
@@ -328,6 +337,46 @@ def _let_operate(app: web.Application, relay: Relay) -> None:
     app[audit_trail.AUDIT_TRAIL] = AuditTrail(relay.db)
     app[analytics.ANALYTICS] = Analytics(relay.db)
     app[export.EXPORTS] = Exports(relay.db, app[tenant_submissions.SUBMISSIONS])
+
+
+def _console(
+    config: Config,
+    clock: Clock,
+    db: Database,
+    egress: Egress,
+    keys: KeySets,
+    owners: Owners,
+    owner_keys: OwnerKeys,
+) -> Console | None:
+    """The operators' console, where there is one."""
+    section = config.console
+    if section is None:
+        return None
+    registration = Registration(
+        issuer=section.issuer,
+        client_id=section.client_id,
+        redirect_uri=f"{config.server.public_url}/console/callback",
+        scope=" ".join(section.scopes),
+        resource=section.resource,
+        secret_file=None if section.client_secret_file is None else str(section.client_secret_file),
+        key_file=None if section.key_file is None else str(section.key_file),
+        authorization_endpoint=section.authorization_endpoint,
+        token_endpoint=section.token_endpoint,
+        max_age_seconds=config.operators.max_age_seconds,
+        acr_values=config.operators.acr_values,
+    )
+    return Console.of(
+        registration,
+        Lifetime(idle=section.idle_minutes * 60_000, absolute=section.absolute_hours * 3_600_000),
+        policy=next(policy for policy in _issuers(config) if policy.issuer == section.issuer),
+        public_url=config.server.public_url,
+        db=db,
+        egress=egress,
+        keys=keys,
+        owners=owners,
+        owner_keys=owner_keys,
+        clock=clock,
+    )
 
 
 def _issuers(config: Config) -> list[IssuerPolicy]:

@@ -15,7 +15,7 @@ PAGE: Final = "workbench-page"
 TERMINAL: Final = "relay-cli"
 CONSOLE_KEY_FILE: Final = f"{CONSOLE}.pem"
 
-OPENID: Final = frozenset({"openid", "offline_access"})
+OPENID: Final = frozenset({"openid", "profile", "offline_access"})
 """Scopes that anybody may have who signs in; of the others each person has their own."""
 
 _OPERATING: Final = frozenset({"operator:read", "operator:write", "registry:admin"})

@@ -6,7 +6,7 @@ from typing import Final
 from aiohttp import web
 
 from relay.errors import Refusal
-from relay.web.console import files, headers, pages, templating
+from relay.web.console import account, files, headers, pages, templating
 from relay.web.console.shell import ROOT, Page, render_refusal
 from relay.web.console.templating import NavigationItem
 from relay.web.console.visits import VISITS, Visits
@@ -23,7 +23,7 @@ def set_up(
     routes: Sequence[web.RouteDef] = (),
 ) -> None:
     """Serve the console. ``routes`` are those that need nobody signed in: the sign-in itself."""
-    every = tuple(pages.every())
+    every = (*pages.every(), *account.pages)
     app[VISITS] = visits
     templating.set_up(app, public_url=public_url, issuer=issuer, navigation=_navigation(every))
     app.on_response_prepare.append(headers.protect)

@@ -129,7 +129,7 @@ def render_refusal(request: web.Request, refusal: Refusal) -> web.Response:
     """The page that says what was refused and what to change, with the status that the API would give."""
     request[PROBLEM] = refusal.code
     response = render(request, request.get(VISIT), "refused.html", {"refusal": refusal}, status=refusal.status)
-    for name in (hdrs.RETRY_AFTER, hdrs.ALLOW):
+    for name in (hdrs.RETRY_AFTER, hdrs.ALLOW, hdrs.WWW_AUTHENTICATE):
         if name in refusal.headers:
             response.headers[name] = refusal.headers[name]
     return response
@@ -154,5 +154,6 @@ def _ask_to_sign_in(request: web.Request, needed: SignInNeeded) -> web.Response:
     if request.method == hdrs.METH_GET and FRAGMENT not in request.headers:
         return see_other(request, f"{SIGN_IN}?next={quote(request.raw_path, safe='')}", needed.why or None)
     request[PROBLEM] = "unauthenticated"
-    values = {"why": needed.why, "next": ROOT if request.method != hdrs.METH_GET else request.raw_path}
+    following = request.raw_path if request.method == hdrs.METH_GET else ROOT
+    values = {"why": needed.why, "following": following, "again": False}
     return render(request, None, "sign_in.html", values, status=401)

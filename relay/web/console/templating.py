@@ -38,9 +38,10 @@ class NavigationItem:
 def set_up(app: web.Application, *, public_url: str, issuer: str, navigation: Sequence[NavigationItem]) -> None:
     """Make the templates ready, all of them: a fault in one is found at the start."""
 
-    def sign_in_address(following: str) -> str:
+    def sign_in_address(following: str, again: bool = False) -> str:  # noqa: FBT001, FBT002 - called by templates
         # At the relay's public address, because the issuer will send the browser back there.
-        return f"{public_url}{SIGN_IN}/start?{urlencode({'next': following})}"
+        query = {"next": following, **({"again": "1"} if again else {})}
+        return f"{public_url}{SIGN_IN}/start?{urlencode(query)}"
 
     env = aiohttp_jinja2.setup(
         app,

@@ -51,6 +51,8 @@ function listen(address) {
   source.addEventListener("open", soon);
   source.addEventListener("message", soon);
   source.addEventListener("change", soon);
+  // A stream that is refused and not merely lost: asking once tells whether the session has ended.
+  source.addEventListener("error", () => source.readyState === EventSource.CLOSED && soon());
   addEventListener("pagehide", () => source.close());
   return ids;
 }
