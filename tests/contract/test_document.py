@@ -12,7 +12,7 @@ from relay.api import ROUTES, document
 from relay.app import build_app
 from relay.cli.program import program
 from relay.errors import CODES
-from relay.http.openapi.refusals import UNROUTED, refusals_of
+from relay.http.openapi.refusals import ON_PAGES, UNROUTED, refusals_of
 from relay.http.operations import operation_of
 from relay.web import load
 from tests.support.contract import OPERATIONS, resolved
@@ -69,14 +69,14 @@ def test_every_operation_has_a_name_of_its_own():
 
 
 def test_every_code_has_its_place():
-    """Each code is one of an operation's refusals, or of a request for no operation at all."""
+    """Each code is one of an operation's refusals, of a request for no operation at all, or of a page."""
     used = {
         refusal.code
         for route in ROUTES
         for refusals in refusals_of(operation_of(route.handler)).values()
         for refusal in refusals
     }
-    assert used | set(UNROUTED) == set(CODES)
+    assert used | set(UNROUTED) | set(ON_PAGES) == set(CODES)
     assert set(UNROUTED) <= set(document()["components"]["responses"])
 
 

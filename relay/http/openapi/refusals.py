@@ -24,6 +24,9 @@ EVERYWHERE: Final[tuple[Code | Carrying, ...]] = (
 UNROUTED: Final[tuple[Code, ...]] = ("not_found", "method_not_allowed")
 """What a request meets that asks for no operation at all."""
 
+ON_PAGES: Final[tuple[Code, ...]] = ("cross_site_request",)
+"""What is met on pages of the console only, which no operation answers with."""
+
 _OF_A_TOKEN: Final[tuple[Code, ...]] = ("unauthenticated", "insufficient_scope", "keys_unavailable")
 _OF_A_BODY: Final[tuple[Code | Carrying, ...]] = (
     "malformed_json",
