@@ -13,6 +13,7 @@ from typing import Any
 
 from registry.egress import Egress, EgressFailure, EgressPolicy, Exchange
 from relay.demo.authority import Authority
+from relay.demo.clients import CONSOLE_KEY_FILE
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 5.0
@@ -56,6 +57,12 @@ schedule = ["0s", "1s", "1s", "2s", "2s", "5s", "5s", "10s", "30s", "1m", "5m", 
 
 [egress]
 ca_file = "{ca_file}"
+
+[console]
+issuer = "{issuer}"
+client_id = "console"
+key_file = "{console_key_file}"
+scopes = ["openid", "offline_access", "operator:read", "operator:write", "registry:admin"]
 """
 
 AGENT = """
@@ -168,6 +175,11 @@ class Stage:
             raise StageError(f"the issuer gave no token for {user}: {answer.status}")
         return str(json.loads(answer.body)["access_token"])
 
+    @property
+    def console(self) -> str:
+        """Where operators look after the relay with a browser."""
+        return f"{self.relay}/console"
+
     async def wait_until_ready(self) -> None:
         """Return once the relay takes requests."""
         async with asyncio.timeout(READY_SECONDS):
@@ -236,7 +248,9 @@ def _write_config(
     directory: Path, port: int, relay: str, issuer: str, ca_file: Path, origins: Mapping[str, str]
 ) -> Path:
     key_file = directory / "issuer" / "workbench.pem"
-    parts = [CONFIG.format(port=port, relay=relay, issuer=issuer, ca_file=ca_file)]
+    console_key_file = directory / "issuer" / CONSOLE_KEY_FILE
+    values = {"port": port, "relay": relay, "issuer": issuer, "ca_file": ca_file}
+    parts = [CONFIG.format(**values, console_key_file=console_key_file)]
     parts += [
         AGENT.format(
             id=agent,

@@ -103,6 +103,7 @@ async def _prepare(stage: Stage) -> list[Run]:
 def _summary(stage: Stage, runs: list[Run]) -> dict[str, Any]:
     return {
         "relay": stage.relay,
+        "console": stage.console,
         "issuer": stage.issuer,
         "ca_file": str(stage.ca_file),
         "tokens": stage.tokens,
@@ -263,6 +264,7 @@ def _require(answer: Exchange, status: int) -> dict[str, Any]:
 def _invite(stage: Stage, narrator: Narrator, runs: list[Run]) -> None:
     spare = runs[-1]
     narrator.step("Your turn. Everything stays up until you press Ctrl-C")
+    narrator.say(f"The operators' console is at {stage.console}: sign in as Operator.")
     narrator.curl(
         f"""
 export RELAY={stage.relay}

@@ -88,7 +88,7 @@ async def test_it_tells_the_whole_story_and_ends_well(tmp_path: Path):
         summary = await demo.summary()
         code, output = await demo.end()
     assert code == 0, output
-    assert summary.keys() == {"relay", "issuer", "ca_file", "tokens", "agents"}
+    assert summary.keys() == {"relay", "console", "issuer", "ca_file", "tokens", "agents"}
     assert summary["relay"].startswith("http://127.0.0.1:")
     assert summary["issuer"].startswith("http://127.0.0.1:")
     assert summary["tokens"].keys() == {"alice", "bob", "operator", "workbench"}
