@@ -1,6 +1,7 @@
 """Signing in from a terminal: the device authorization grant (RFC 8628) of a public client."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -173,8 +174,8 @@ def reason_of(error: Exception) -> str:
     """The kind of a failure, without what was sent."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return "its certificate is not trusted here; --ca-file FILE names the authority that signed it"
-    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.strerror:
-        return error.os_error.strerror
+    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
+        return os.strerror(error.os_error.errno)
     return "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
 
 

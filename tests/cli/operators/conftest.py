@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from click.testing import CliRunner, Result
 
 from relay.cli import main
 from tests.support.gateway import Gateway, new_id, small_world
+from tests.support.logs import Log, logging_to_memory
 from tests.support.specialist import Specialist, acknowledge, answering
 
 ALL = "operator:read operator:write registry:admin"
+TWICE = '["0s", "1h"]'
 
 
 @dataclass
@@ -24,6 +27,7 @@ class Station:
     relay: Gateway
     specialist: Specialist
     directory: Path
+    log: Log
 
     @property
     def url(self) -> str:
@@ -63,21 +67,29 @@ class Station:
         return row["owner_key"], submission
 
     async def audit(self, action: str) -> list[dict[str, Any]]:
-        return await self.relay.rows("SELECT * FROM audit_log WHERE action = :action ORDER BY id", action=action)
+        return await self.relay.rows("SELECT * FROM audit_log WHERE action = :action ORDER BY seq", action=action)
 
 
 @pytest.fixture
 async def station(tmp_path: Path, database_url: str) -> AsyncIterator[Station]:
     """A relay that tries once at once, and again in an hour; once on each engine."""
-    async with small_world(tmp_path, database_url, schedule='["0s", "1h"]') as (relay, specialists):
-        yield Station(relay, specialists["literature"], tmp_path)
+    async with seated(tmp_path, database_url) as station:
+        yield station
 
 
 @pytest.fixture
 async def lite(tmp_path: Path, sqlite_database_url: str) -> AsyncIterator[Station]:
     """The same on SQLite alone, for what is not about rows."""
-    async with small_world(tmp_path, sqlite_database_url, schedule='["0s", "1h"]') as (relay, specialists):
-        yield Station(relay, specialists["literature"], tmp_path)
+    async with seated(tmp_path, sqlite_database_url) as station:
+        yield station
+
+
+@asynccontextmanager
+async def seated(directory: Path, database_url: str, **settings: Any) -> AsyncIterator[Station]:
+    """Somebody at a terminal beside a relay, whose log goes elsewhere than to the same screen."""
+    with logging_to_memory() as log:
+        async with small_world(directory, database_url, **{"schedule": TWICE, **settings}) as (relay, specialists):
+            yield Station(relay, specialists["literature"], directory, log)
 
 
 def lines(result: Result) -> list[dict[str, Any]]:
