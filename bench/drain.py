@@ -1,8 +1,12 @@
-"""Draining: what one worker process delivers a second, against a bare client loop that posts the same bodies."""
+"""Draining: what one worker process delivers a second, against a bare client loop and general queues.
+
+All post the same. The loop records nothing; the queues record that a job is done.
+"""
 
 import asyncio
 import sys
 import time
+from collections import defaultdict
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -14,6 +18,11 @@ from bench.results import Measured
 from relay.storage.engine import Database
 
 IN_FLIGHT = 64
+
+BARE = "a bare client loop"
+RIVALS = ("pgqueuer", "procrastinate")
+WANTED = {BARE: 0.65, "pgqueuer": 2.2, "procrastinate": 20.0}
+WANTED_WITH_TLS = {BARE: 0.70}
 
 BACKLOG = {
     "submissions": """INSERT INTO submissions (owner, tenant, client, id, agent, task, ran_as, registration_version,
@@ -58,19 +67,23 @@ async def drain(directory: Path, cluster: stage.Cluster, rounds: int, count: int
     authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(certificate)
     plain = await _drain(directory, cluster, rounds, count, "http", "")
     secure = await _drain(directory, cluster, rounds, count, "https", str(certificate))
+    return [*_measured("HTTP", plain, WANTED), *_measured("HTTPS", secure, WANTED_WITH_TLS)]
+
+
+def _measured(name: str, seen: dict[str, list[float]], wanted: dict[str, float]) -> list[Measured]:
     return [
-        Measured("drain, one worker, HTTP", "a bare client loop", "deliveries/s", *plain, wanted=0.65),
-        Measured("drain, one worker, HTTPS", "a bare client loop", "deliveries/s", *secure, wanted=0.70),
+        Measured(f"drain, one worker, {name}", rival, "deliveries/s", seen["relay"], seen[rival], wanted=ratio)
+        for rival, ratio in wanted.items()
     ]
 
 
 async def _drain(
     directory: Path, cluster: stage.Cluster, rounds: int, count: int, scheme: str, certificate: str
-) -> tuple[list[float], list[float]]:
+) -> dict[str, list[float]]:
+    """Rates by who delivered."""
     place = directory / scheme
     place.mkdir()
-    ours: list[float] = []
-    theirs: list[float] = []
+    seen: defaultdict[str, list[float]] = defaultdict(list)
     async with AsyncExitStack() as stack:
         sink = await stack.enter_async_context(stage.server("sink", place, certificate=certificate))
         origin = f"{scheme}://localhost:{sink}"
@@ -87,13 +100,16 @@ async def _drain(
         db = Database.open(world.database)
         stack.push_async_callback(db.close)
         for number in range(rounds + 1):
-            bare = await bare_loop(origin, count, directory / "ca.pem")
+            rates = {BARE: await _said("bench.bare_loop", origin, count, IN_FLIGHT, directory / "ca.pem")}
+            if not certificate:
+                for rival in RIVALS:
+                    rates[rival] = await _said("bench.rivals", rival, origin, count, IN_FLIGHT, cluster.database())
             await backlog(world, f"d{number}", count, number)
-            drained = await _drained(world, db, count)
+            rates["relay"] = await _drained(world, db, count)
             if number:  # the first round warms everything up
-                ours.append(drained)
-                theirs.append(bare)
-    return ours, theirs
+                for name, rate in rates.items():
+                    seen[name].append(rate)
+    return seen
 
 
 async def _drained(world: stage.World, db: Database, count: int) -> float:
@@ -105,18 +121,18 @@ async def _drained(world: stage.World, db: Database, count: int) -> float:
         return count / (time.perf_counter() - started)
 
 
-async def bare_loop(origin: str, count: int, ca_file: Path) -> float:
-    """Posts a second by `IN_FLIGHT` loops on keep-alive connections, nothing recorded, in a process of its own."""
+async def _said(module: str, *arguments: object) -> float:
+    """The rate that a program of this package prints, run as a process of its own."""
     started = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "bench.bare_loop",
-        origin,
-        str(count),
-        str(IN_FLIGHT),
-        str(ca_file),
+        module,
+        *map(str, arguments),
         cwd=stage.ROOT,
         stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
-    out, _ = await started.communicate()
+    out, problems = await started.communicate()
+    if started.returncode:
+        raise RuntimeError(f"{module}: {problems.decode()[-2000:]}")
     return float(out)

@@ -15,12 +15,12 @@ from bench.results import Measured
 async def live(directory: Path, cluster: stage.Cluster, rounds: int, count: int) -> list[Measured]:
     """One rating after the other, by turns through the relay and directly; p50 and p99 of each round."""
     async with AsyncExitStack() as stack:
-        sink = await stack.enter_async_context(stage.server("sink", directory))
+        specialist = await stack.enter_async_context(stage.server("specialist", directory, database=cluster.database()))
         world = await stack.enter_async_context(
             stage.world(
                 directory,
                 cluster.database(),
-                agents={"literature": f"http://localhost:{sink}"},
+                agents={"literature": f"http://localhost:{specialist}"},
                 schedule='["0s", "1h"]',
             )
         )
@@ -34,7 +34,7 @@ async def live(directory: Path, cluster: stage.Cluster, rounds: int, count: int)
                 body = {"id": str(uuid.uuid4()), "taskId": f"l{number}-{n}", "rating": "up"}
                 token = world.tokens[n % stage.OWNERS]
                 times[0].append(await _post(http, relay, body, token))
-                times[1].append(await _post(http, sink, body, "x"))
+                times[1].append(await _post(http, specialist, {**body, "id": str(uuid.uuid4())}, "x"))
             if number:
                 for side in (0, 1):
                     ordered = sorted(times[side])

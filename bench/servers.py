@@ -1,10 +1,11 @@
 """What the relay is compared with: aiohttp handlers that do one thing, each as a process of its own.
 
-    python -m bench.servers nothing|postgresql|sqlite|sink [--database URL] [--certificate FILE]
+    python -m bench.servers nothing|postgresql|sqlite|sink|specialist [--database URL] [--certificate FILE]
 
 ``nothing`` parses the body and answers; ``postgresql`` and ``sqlite`` also store it with one committed INSERT and no
-authentication; ``sink`` is a specialist that saves nothing and acknowledges everything. They run on uvloop and write
-no access log, like the relay. The first line they print is their port.
+authentication; ``sink`` acknowledges everything and keeps nothing; ``specialist`` keeps what it acknowledges, with the
+receiver that specialists mount. They run on uvloop and write no access log, like the relay. The first line they print
+is their port.
 """
 
 import argparse
@@ -18,6 +19,9 @@ import aiosqlite
 import psycopg_pool
 import uvloop
 from aiohttp import web
+
+from relay.receiver import PREFIX, Caller, Hooks, Ratings, TaskStatus, receiver_app
+from relay.storage.engine import Database
 
 TABLE = """CREATE TABLE IF NOT EXISTS bare (
     seq {serial}, owner BIGINT NOT NULL, id TEXT NOT NULL, task TEXT NOT NULL, rating TEXT NOT NULL, comment TEXT,
@@ -86,6 +90,22 @@ async def acknowledge(request: web.Request) -> web.Response:
     )
 
 
+@asynccontextmanager
+async def specialist(app: web.Application, url: str) -> AsyncIterator[None]:
+    """Everybody may rate every task, so that nothing but receiving is measured."""
+    db = Database.open(url)
+
+    async def identify(_: web.Request) -> Caller:
+        return Caller("ok_everybody")
+
+    async def finished(_owner: str, _task: str) -> TaskStatus:
+        return "finished"
+
+    app.add_subapp(PREFIX, receiver_app(Ratings(db), Hooks(identify=identify, task=finished)))
+    yield
+    await db.close()
+
+
 async def run(arguments: argparse.Namespace) -> None:
     app = web.Application()
     async with AsyncExitStack() as stack:
@@ -94,6 +114,8 @@ async def run(arguments: argparse.Namespace) -> None:
                 app.router.add_post("/api/feedback", nothing)
             case "sink":
                 app.router.add_post("/api/feedback", acknowledge)
+            case "specialist":
+                await stack.enter_async_context(specialist(app, arguments.database))
             case "postgresql":
                 await stack.enter_async_context(postgresql(app, arguments.database))
             case "sqlite":
@@ -111,7 +133,7 @@ async def run(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="What the relay is compared with.")
-    parser.add_argument("kind", choices=["nothing", "postgresql", "sqlite", "sink"])
+    parser.add_argument("kind", choices=["nothing", "postgresql", "sqlite", "sink", "specialist"])
     parser.add_argument("--database", default="")
     parser.add_argument("--certificate", help="PEM with chain and key: serve https")
     uvloop.run(run(parser.parse_args()))
