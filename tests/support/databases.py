@@ -26,6 +26,13 @@ def postgres_server() -> Iterator[str]:
             os.environ["PGPASSWORD"] = str(url.password)  # noqa: TID251 - a configuration takes no password in its URL
         yield given
         return
+    with embedded_postgres() as url:
+        yield url
+
+
+@contextmanager
+def embedded_postgres() -> Iterator[str]:
+    """A cluster of its own on a private socket, by URL."""
     runtime = Path(tempfile.mkdtemp(prefix="relay-pg-"))
     runtime.chmod(0o700)
     # The embedded server keeps its lock beside XDG_RUNTIME_DIR and insists on a private one.
@@ -45,6 +52,13 @@ def postgres_server() -> Iterator[str]:
     server.cleanup()
     shutil.rmtree(home, ignore_errors=True)
     shutil.rmtree(runtime, ignore_errors=True)
+
+
+def postgres_programs(server: str) -> Path:
+    """Where ``pg_dump`` and the like are that go with a server on this machine."""
+    with psycopg.connect(server) as connection:
+        [found] = connection.execute("SELECT setting FROM pg_config WHERE name = 'BINDIR'").fetchone() or ("",)
+    return Path(found)
 
 
 @contextmanager
