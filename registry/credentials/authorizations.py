@@ -59,6 +59,10 @@ class Authorizations:
         ``token_exchange`` needs ``subject_token``, the live token of the owner whose number is ``owner``; without the
         number what it brings is not kept.
         """
+        if isinstance(credential, StaticBearer) and not fresh and credential.client_certificate_file is None:
+            known = self._static.trusted(credential.token_file)
+            if known is not None:  # nothing to wait for, so no deadline to keep
+                return Access(AccessToken(known, self._now()))
         try:
             async with asyncio.timeout(deadline):
                 match credential:

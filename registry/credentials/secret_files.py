@@ -38,13 +38,18 @@ class SecretFiles(Generic[Parsed]):
 
         Raises SecretUnusable.
         """
+        trusted = None if fresh else self.trusted(path)
+        if trusted is not None:
+            return trusted
         now = time.monotonic()
-        kept = self._kept.get(path)
-        if kept is not None and not fresh and now < self._trusted_until.get(path, now):
-            return kept[1]
         parsed = await asyncio.to_thread(self._get, path)
         self._trusted_until[path] = now + self._trust
         return parsed
+
+    def trusted(self, path: str) -> Parsed | None:
+        """What `get` would give without a look at the file; None: it would look."""
+        kept = self._kept.get(path)
+        return kept[1] if kept is not None and time.monotonic() < self._trusted_until.get(path, 0) else None
 
     def _get(self, path: str) -> Parsed:
         try:
