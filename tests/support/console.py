@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
 from aiohttp import web
+from multidict import CIMultiDictProxy
 from sqlalchemy import text
 from yarl import URL
 
@@ -59,7 +60,7 @@ class Page:
 
     status: int
     url: URL
-    headers: Mapping[str, str]
+    headers: CIMultiDictProxy[str]
     text: str
 
     @property
@@ -100,7 +101,11 @@ class Browser:
 
     async def callback(self, person: str = "operator", *, following: str = "/console") -> str:
         """As far as the issuer's answer, which is not opened."""
-        chooser = await self.at_the_issuer(following=following)
+        offered = await self.get(following)
+        return await self.chosen(await self.get(offered.link("Sign in")), person)
+
+    async def chosen(self, chooser: Page, person: str = "operator") -> str:
+        """The issuer's answer to a click."""
         answer = await self._send("POST", str(chooser.url), follow=False, data={"person": person}, headers={})
         return answer.headers["Location"]
 
