@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
+from typing_extensions import override
 
 from relay.cli.operators.exits import NOT_SIGNED_IN
 from relay.cli.running import FAILED, WRONG_CONFIGURATION, WRONG_SURROUNDINGS, Failure
@@ -42,6 +43,10 @@ class Granted(msgspec.Struct, frozen=True):
     refresh_token: str | None = None
     scope: str | None = None
 
+    @override
+    def __repr__(self) -> str:
+        return f"Granted(token_type={self.token_type!r}, scope={self.scope!r})"
+
 
 class Invitation(msgspec.Struct, frozen=True):
     """Where a person goes with which code (RFC 8628 section 3.2). Times in seconds."""
@@ -52,6 +57,10 @@ class Invitation(msgspec.Struct, frozen=True):
     expires_in: float
     verification_uri_complete: str | None = None
     interval: float = DEFAULT_INTERVAL_SECONDS
+
+    @override
+    def __repr__(self) -> str:
+        return f"Invitation(verification_uri={self.verification_uri!r})"
 
 
 class _Refused(msgspec.Struct, frozen=True):

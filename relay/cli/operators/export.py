@@ -1,5 +1,6 @@
 """``relay operators export``"""
 
+import errno
 import os
 import sys
 import tempfile
@@ -49,6 +50,8 @@ def export(terminal: "Terminal", /, **said: Any) -> None:  # noqa: ANN401 - clic
     try:
         terminal.ask(fetch)
     except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise  # whoever reads has had enough
         raise Failure(f"{said['output']} cannot be written: {error.strerror}", WRONG_SURROUNDINGS) from None
     except KeyboardInterrupt:
         click.echo("interrupted: nothing was kept", err=True)

@@ -22,7 +22,10 @@ COLUMNS: Final = ("created", "does", "of", "state", "examined", "total", "result
 
 @click.group()
 def jobs() -> None:
-    """Look at work on many submissions, which goes on in the background, and stop it."""
+    """Look at bulk jobs, and stop them.
+
+    A job is work on many submissions. It goes on in the background, whoever looks.
+    """
 
 
 @jobs.command("list")

@@ -43,7 +43,9 @@ class Logins:
         try:
             with path.open("rb") as file:
                 if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
-                    raise Failure(f"{path} can be read by others: relay operators logout, then login", 3)
+                    raise Failure(
+                        f"{path} can be read by others: relay operators logout, then login", WRONG_SURROUNDINGS
+                    )
                 return msgspec.json.decode(file.read(), type=Login)
         except FileNotFoundError:
             return None
@@ -77,8 +79,12 @@ class Logins:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep other processes out: a refresh token may be good for one use only (RFC 9700 section 4.14)."""
-        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with (self._directory / ".lock").open("w") as lock:
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = (self._directory / ".lock").open("w")
+        except OSError as error:
+            raise Failure(f"{self._directory} cannot be used: {error.strerror}", WRONG_SURROUNDINGS) from None
+        with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 

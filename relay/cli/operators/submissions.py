@@ -26,7 +26,7 @@ COLUMNS: Final = ("created", "agent", "task", "rating", "state", "attempts", "la
 
 @click.group()
 def submissions() -> None:
-    """Look at people's ratings, and have them sent again or given up.
+    """Look at ratings, retry or abandon them.
 
     A submission has two names: its owner's key and its UUID. Lists show both.
     """
@@ -192,7 +192,7 @@ def _task(task: dict[str, Any], zone: tzinfo) -> dict[str, object]:
         "recorded": f"{when(task['createdAt'], zone)} by {task['recordedBy']}",
         "registration": f"version {task['registrationVersion']}",
         "run": task["runId"],
-        "finished": f"{task['status']} {when(task['finishedAt'], zone)}".strip(),
+        "task status": f"{task['status']} {when(task['finishedAt'], zone)}".strip(),
         "used": ", ".join(f"{plain(used['kind'])} {plain(used['id'])}" for used in task["evidence"]),
     }
 

@@ -1,6 +1,7 @@
 """``relay operators watch``: a live view for people, or a line for every look where it goes into a pipe."""
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from relay.cli.operators.desk import Desk
     from relay.cli.operators.terminal import Terminal
 
-ENDING: Final = ("q", "Q", "\x04")
+ENDING: Final = frozenset(b"qQ\x04")
+"""The last is Ctrl-D."""
 
 
 @click.command()
@@ -27,9 +29,9 @@ ENDING: Final = ("q", "Q", "\x04")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON Lines: all that was seen, a line for each look.")
 @click.pass_obj
 def watch(terminal: "Terminal", /, *, interval: float, count: int | None, as_json: bool) -> None:
-    """Watch what waits, what became of the last 24 hours' ratings, open breakers, running jobs, and the newest.
+    """Watch the relay live.
 
-    On a terminal it stays on the screen until you press q or Ctrl-C. In a pipe it prints a line for each look, and one
+    What waits, what became of the last 24 hours' ratings, open breakers, running jobs, and the newest submissions. On a terminal it stays on the screen until you press q or Ctrl-C. In a pipe it prints a line for each look, and one
     for each of the newest submissions that is new or has changed its state. A relay that is away is told, and waited
     for.
     """
@@ -89,48 +91,41 @@ async def _live(terminal: "Terminal", looks: AsyncIterator[Look | Failure]) -> N
 
     from relay.cli.operators.screen import screen
 
-    with _keys() as ended, Live(auto_refresh=False, screen=True) as live:
-        newest: Look | None = None
-        watching = asyncio.ensure_future(_next(looks))
-        ending = asyncio.ensure_future(ended.wait())
-        while True:
-            await asyncio.wait((watching, ending), return_when=asyncio.FIRST_COMPLETED)
-            if ending.done():
-                watching.cancel()
-                return
-            seen = watching.result()
-            if seen is None:
-                return
+    newest: Look | None = None
+    with _ended_by_a_key(), Live(auto_refresh=False, screen=True) as live:
+        async for seen in looks:
             newest, problem = (newest, seen.message) if isinstance(seen, Failure) else (seen, None)
             live.update(screen(newest, problem, terminal.zone), refresh=True)
-            watching = asyncio.ensure_future(_next(looks))
-
-
-async def _next(looks: AsyncIterator[Look | Failure]) -> Look | Failure | None:
-    return await anext(looks, None)
 
 
 @contextmanager
-def _keys() -> Iterator[asyncio.Event]:
-    """Set when somebody presses a key that ends it. Keys are read one by one, and not shown."""
+def _ended_by_a_key() -> Iterator[None]:
+    """Leave the block when somebody presses a key of `ENDING`, also in the middle of a look. Keys are not shown."""
     import termios
     import tty
 
-    ended = asyncio.Event()
-    if not sys.stdin.isatty():
-        yield ended
+    task = asyncio.current_task()
+    if task is None or not sys.stdin.isatty():
+        yield
         return
     descriptor, loop = sys.stdin.fileno(), asyncio.get_running_loop()
     before = termios.tcgetattr(descriptor)
+    ended = False
 
     def pressed() -> None:
-        if sys.stdin.read(1) in ENDING:
-            ended.set()
+        nonlocal ended
+        if not ended and ENDING & set(os.read(descriptor, 64)):
+            ended = True
+            task.cancel()
 
     tty.setcbreak(descriptor)
     loop.add_reader(descriptor, pressed)
     try:
-        yield ended
+        yield
+    except asyncio.CancelledError:
+        if not ended:
+            raise
+        task.uncancel()
     finally:
         loop.remove_reader(descriptor)
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
