@@ -102,7 +102,8 @@ def _short(members: dict[str, Any] | None) -> str:
 def analytics(terminal: "Terminal", /, **said: Any) -> None:  # noqa: ANN401
     """Show how ratings fare.
 
-    Counts, the share of thumbs up, the time until they were saved, and why they are not. The share has a 95 % interval (Wilson) behind it. The counts are those of `submissions list` under the same filter.
+    Counts, the share of thumbs up, the time until they were saved, and why they are not. The share has a 95 %
+    interval (Wilson) behind it. The counts are those of `submissions list` under the same filter.
     """
     query = {**filter_of(said), "scope": "all", "by": said["by"], "zone": terminal.zone_name}
     found = terminal.ask(lambda desk: desk.get("api", "analytics", query=query))

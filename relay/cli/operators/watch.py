@@ -31,7 +31,9 @@ ENDING: Final = frozenset(b"qQ\x04")
 def watch(terminal: "Terminal", /, *, interval: float, count: int | None, as_json: bool) -> None:
     """Watch the relay live.
 
-    What waits, what became of the last 24 hours' ratings, open breakers, running jobs, and the newest submissions. On a terminal it stays on the screen until you press q or Ctrl-C. In a pipe it prints a line for each look, and one
+    What waits, what became of the last 24 hours' ratings, open breakers, running jobs, and the newest submissions.
+
+    On a terminal it stays on the screen until you press q or Ctrl-C. In a pipe it prints a line for each look, and one
     for each of the newest submissions that is new or has changed its state. A relay that is away is told, and waited
     for.
     """
