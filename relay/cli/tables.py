@@ -17,11 +17,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
         table.add_row(*(Text(str(cell)) for cell in row))
     if not console.is_terminal:
         # A width that was assumed would fold words that a program, or `grep`, looks for.
-        console.width = max(console.width, _widest(columns, rows))
+        console.width = max(console.width, natural_width(columns, rows))
     console.print(table)
 
 
-def _widest(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> int:
+def natural_width(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> int:
+    """How wide the table is where nothing is folded."""
     from rich.cells import cell_len
 
     widths = [max(cell_len(str(row[number])) for row in (columns, *rows)) for number in range(len(columns))]

@@ -265,6 +265,8 @@ def _invite(stage: Stage, narrator: Narrator, runs: list[Run]) -> None:
     spare = runs[-1]
     narrator.step("Your turn. Everything stays up until you press Ctrl-C")
     narrator.say(f"The operators' console is at {stage.console}: sign in as Operator.")
+    narrator.say("The same from a terminal, and then `relay operators --help`:")
+    narrator.say(f"relay operators --relay {stage.relay} login --issuer {stage.issuer} --client-id relay-cli")
     narrator.curl(
         f"""
 export RELAY={stage.relay}

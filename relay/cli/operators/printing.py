@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
-from relay.cli.tables import print_table
+from relay.cli.tables import natural_width, print_table
 
 _OBEYED: Final = (
     *range(0x20),
@@ -49,7 +49,18 @@ def zone_of(name: str) -> tzinfo:
 
 
 def print_rows(columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
-    print_table(columns, [tuple(map(plain, row)) for row in rows])
+    """A table; on a terminal too narrow for it row after row, so that what one needs next can be copied whole."""
+    from rich.console import Console
+
+    shown = [tuple(map(plain, row)) for row in rows]
+    console = Console()
+    if not console.is_terminal or natural_width(columns, shown) <= console.width:
+        print_table(columns, shown)
+        return
+    for number, row in enumerate(shown):
+        if number:
+            click.echo()
+        print_facts(dict(zip(columns, row, strict=True)))
 
 
 def print_facts(facts: Mapping[str, object]) -> None:

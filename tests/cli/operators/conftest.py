@@ -38,10 +38,14 @@ class Station:
         path.write_text(self.relay.token("olga", scope, **claims) + "\n")
         return path
 
-    async def run(self, *arguments: str, scope: str = ALL, before: tuple[str, ...] = ()) -> Result:
+    async def run(self, *arguments: str, scope: str = ALL, before: tuple[str, ...] = (), **env: str) -> Result:
         """What the command prints and how it ends; ``before`` stands before its name."""
         said = ("--relay", self.url, "--token-file", str(self.token_file(scope)))
-        return await self.plainly("operators", *said, *before, *arguments)
+        return await self.plainly("operators", *said, *before, *arguments, **env)
+
+    async def on_a_screen(self, *arguments: str, columns: int) -> Result:
+        """The same as if somebody were looking at it."""
+        return await self.run(*arguments, FORCE_COLOR="1", TERM="xterm", COLUMNS=str(columns))
 
     async def plainly(self, *arguments: str, **env: str) -> Result:
         """A command with nothing but what is said here."""
