@@ -13,6 +13,7 @@ from registry.addresses import canonical_origin, canonical_url
 from registry.protocols.catalog import ADAPTERS
 from relay.config.problems import Place, Problem
 from relay.config.sections import CertifiedCredential, File, GrantedCredential
+from relay.config.telemetry import defects
 
 LEASE_MARGIN_SECONDS = 5
 """What a lease must leave after the deadline for writing down how the attempt ended."""
@@ -275,6 +276,11 @@ def _with_way_out(text: str, refusal: str, check: Callable[..., str], *, develop
     return f"{refusal} (for a trial on this machine alone: [server] development = true)"
 
 
+def collector_is_usable(file: File) -> Iterator[Problem]:
+    """Nothing personal leaves in the clear, and nothing is configured that would not work."""
+    yield from defects(file.telemetry)
+
+
 AGENT_CHECKS: tuple[Check, ...] = (
     agent_ids_are_unique,
     origins_are_canonical,
@@ -298,4 +304,5 @@ CHECKS: tuple[Check, ...] = (
     admin_issuers_are_known,
     console_can_sign_in,
     console_has_addresses,
+    collector_is_usable,
 )

@@ -7,8 +7,11 @@ _MAY_BE_EMPTY = (
     ("egress", "ca_file"),
     ("console", "key_file"),
     ("console", "client_secret_file"),
+    ("telemetry", "collector"),
+    ("telemetry", "token_file"),
+    ("telemetry", "ca_file"),
 )
-"""Paths for which ``""`` means none."""
+"""Paths and addresses for which ``""`` means none."""
 
 
 def fill(written: dict[str, Any]) -> None:

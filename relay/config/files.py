@@ -38,6 +38,8 @@ async def _unusable(config: Config) -> AsyncIterator[str]:
         yield f"[egress] ca_file: {config.egress.ca_file} cannot be used ({error.strerror or error})"
     async for problem in _unusable_of_console(config):
         yield problem
+    async for problem in _unusable_of_telemetry(config):
+        yield problem
     for agent in config.agents:
         for number, credential in enumerate(agent.credentials, start=1):
             async for problem in _unusable_of(credential):
@@ -57,6 +59,20 @@ async def _unusable_of_console(config: Config) -> AsyncIterator[str]:
                 await files.get(str(path))
         except SecretUnusable as error:
             yield f"[console] {key}: {error}"
+
+
+async def _unusable_of_telemetry(config: Config) -> AsyncIterator[str]:
+    telemetry = config.telemetry
+    try:
+        if telemetry.token_file is not None:
+            await SecretFiles(static_token).get(str(telemetry.token_file))
+    except SecretUnusable as error:
+        yield f"[telemetry] token_file: {error}"
+    try:
+        if telemetry.ca_file is not None:
+            TrustStore.build(str(telemetry.ca_file))
+    except OSError as error:
+        yield f"[telemetry] ca_file: {telemetry.ca_file} cannot be used ({error.strerror or error})"
 
 
 async def _unusable_of(credential: Credential) -> AsyncIterator[str]:

@@ -22,6 +22,7 @@ from relay.config.sections import (
     Registry,
     Retention,
     Server,
+    Telemetry,
 )
 from relay.errors import StartupError
 
@@ -43,6 +44,7 @@ class Config:
     registry: Registry
     operators: Operators
     console: Console | None
+    telemetry: Telemetry
     logging: Logging
     _database_password: str | None = field(repr=False)
 
@@ -63,6 +65,7 @@ class Config:
             registry=file.registry,
             operators=file.operators,
             console=file.console,
+            telemetry=file.telemetry,
             logging=file.logging,
             _database_password=database_password,
         )

@@ -254,6 +254,16 @@ class Console(Section, frozen=True, kw_only=True):
     absolute_hours: Annotated[int, Meta(ge=1, le=168)] = 12
 
 
+class Telemetry(Section, frozen=True, kw_only=True):
+    worker_host: Text = "127.0.0.1"
+    worker_port: Port = 0
+    collector: Text | None = None
+    token_file: Path | None = None
+    ca_file: Path | None = None
+    sample_ratio: Annotated[float, Meta(ge=0, le=1)] = 1
+    comments: bool = False
+
+
 class Logging(Section, frozen=True, kw_only=True):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["json", "console"] = "json"
@@ -274,4 +284,5 @@ class File(Section, frozen=True, kw_only=True):
     registry: Registry = Registry()
     operators: Operators = Operators()
     console: Console | None = None
+    telemetry: Telemetry = Telemetry()
     logging: Logging = Logging()

@@ -2,7 +2,7 @@
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -14,11 +14,14 @@ _SAMPLED = 0x01
 
 @dataclass(frozen=True, slots=True)
 class TraceContext:
-    """One span of a trace. ``sampled`` is passed on as it came; the relay records no spans of its own."""
+    """One span of a trace. ``sampled`` is passed on as it came. ``parent_id`` is that of the span above it, if it is
+    known here.
+    """
 
     trace_id: str
     span_id: str
     sampled: bool = False
+    parent_id: str | None = None
 
     @property
     def traceparent(self) -> str:
@@ -27,7 +30,7 @@ class TraceContext:
 
     def child(self) -> Self:
         """A new span of the same trace."""
-        return type(self)(self.trace_id, _identifier(8), self.sampled)
+        return type(self)(self.trace_id, _identifier(8), self.sampled, self.span_id)
 
     @classmethod
     def begin(cls) -> Self:
@@ -50,10 +53,12 @@ class TraceContext:
         return cls(match["trace"], match["span"], bool(int(match["flags"], 16) & _SAMPLED))
 
     @classmethod
-    def continued(cls, headers: Sequence[str]) -> Self:
-        """Our span: a child of the caller's, or the first of a new trace where the caller has none."""
+    def continued(cls, headers: Sequence[str], begin: "Callable[[], TraceContext] | None" = None) -> "TraceContext":
+        """Our span: a child of the caller's, or the first of a new trace, which ``begin`` makes, where the caller has
+        none.
+        """
         caller = cls.read(headers) if headers else None
-        return cls.begin() if caller is None else caller.child()
+        return (begin or cls.begin)() if caller is None else caller.child()
 
 
 def _identifier(size: int) -> str:

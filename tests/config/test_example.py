@@ -105,6 +105,7 @@ def test_the_example_shows_the_defaults(loaded: Callable[..., Config]):
     assert shown.console is not None
     own = {"issuer": shown.console.issuer, "client_id": shown.console.client_id, "key_file": shown.console.key_file}
     assert shown.console == sections.Console(**own)
+    assert shown.telemetry == least.telemetry
     assert (shown.limits, shown.registry, shown.operators) == (least.limits, least.registry, least.operators)
     assert msgspec.structs.replace(shown.retention, tenants={}) == least.retention
     assert {own.days for own in shown.retention.tenants.values()} == {least.retention.days}
