@@ -25,6 +25,7 @@ from bench.history import history
 from bench.live import live
 from bench.memory import memory
 from bench.results import Measured
+from bench.stalled import stalled
 
 console = Console()
 
@@ -37,6 +38,7 @@ def works(arguments: argparse.Namespace) -> dict[str, Work]:
         "accept-postgresql": lambda d, c: accept("postgresql", d, c, rounds, seconds),
         "accept-sqlite": lambda d, c: accept("sqlite", d, c, rounds, seconds),
         "drain": lambda d, c: drain(d, c, rounds, arguments.deliveries),
+        "stalled": lambda d, c: stalled(d, c, rounds, arguments.deliveries),
         "live": lambda d, c: live(d, c, rounds, 300),
         "history": lambda d, c: history(d, c, rounds, arguments.rows),
         "memory": lambda d, c: memory(d, c, arguments.submissions),

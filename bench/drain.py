@@ -52,11 +52,11 @@ async def backlog(world: stage.World, run: str, count: int, number: int) -> None
     await db.close()
 
 
-async def waiting(db: Database) -> int:
+async def waiting(db: Database, agent: str = "literature") -> int:
+    """How many deliveries of the agent are not saved yet."""
+    left = text("SELECT count(*) FROM deliveries WHERE agent = :agent AND state <> 'saved'")
     async with db.read() as connection:
-        return int(
-            (await connection.execute(text("SELECT count(*) FROM deliveries WHERE state <> 'saved'"))).scalar_one()
-        )
+        return int((await connection.execute(left, {"agent": agent})).scalar_one())
 
 
 async def drain(directory: Path, cluster: stage.Cluster, rounds: int, count: int) -> list[Measured]:

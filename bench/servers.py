@@ -1,11 +1,11 @@
 """What the relay is compared with: aiohttp handlers that do one thing, each as a process of its own.
 
-    python -m bench.servers nothing|postgresql|sqlite|sink|specialist [--database URL] [--certificate FILE]
+    python -m bench.servers nothing|postgresql|sqlite|sink|silent|specialist [--database URL] [--certificate FILE]
 
 ``nothing`` parses the body and answers; ``postgresql`` and ``sqlite`` also store it with one committed INSERT and no
-authentication; ``sink`` acknowledges everything and keeps nothing; ``specialist`` keeps what it acknowledges, with the
-receiver that specialists mount. They run on uvloop and write no access log, like the relay. The first line they print
-is their port.
+authentication; ``sink`` acknowledges everything and keeps nothing, ``silent`` never answers; ``specialist`` keeps what
+it acknowledges, with the receiver that specialists mount. They run on uvloop and write no access log, like the relay.
+The first line they print is their port.
 """
 
 import argparse
@@ -90,6 +90,13 @@ async def acknowledge(request: web.Request) -> web.Response:
     )
 
 
+async def never(request: web.Request) -> web.Response:
+    """Take the rating and say nothing."""
+    await request.read()
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError("unreachable")
+
+
 @asynccontextmanager
 async def specialist(app: web.Application, url: str) -> AsyncIterator[None]:
     """Everybody may rate every task, so that nothing but receiving is measured."""
@@ -114,6 +121,8 @@ async def run(arguments: argparse.Namespace) -> None:
                 app.router.add_post("/api/feedback", nothing)
             case "sink":
                 app.router.add_post("/api/feedback", acknowledge)
+            case "silent":
+                app.router.add_post("/api/feedback", never)
             case "specialist":
                 await stack.enter_async_context(specialist(app, arguments.database))
             case "postgresql":
@@ -133,7 +142,7 @@ async def run(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="What the relay is compared with.")
-    parser.add_argument("kind", choices=["nothing", "postgresql", "sqlite", "sink", "specialist"])
+    parser.add_argument("kind", choices=["nothing", "postgresql", "sqlite", "sink", "silent", "specialist"])
     parser.add_argument("--database", default="")
     parser.add_argument("--certificate", help="PEM with chain and key: serve https")
     uvloop.run(run(parser.parse_args()))
