@@ -141,6 +141,23 @@ class TestTokens:
             clock.turn(3 * 60)
             assert not await is_in(browser)
 
+    async def test_a_fresh_sign_in_is_wanted(
+        self, tmp_path: Path, sqlite_database_url: str, clock: TurnableClock
+    ) -> None:
+        """Where operators have to have signed in lately, a page sends them to the issuer, which asks them again."""
+        more = "[operators]\nmax_age_seconds = 600\n"
+        async with world(tmp_path, sqlite_database_url, clock, more=more) as console, console.browser() as browser:
+            await browser.sign_in()
+            assert await is_in(browser)
+            clock.turn(601)
+            page = await browser.get("/console/account")
+            assert (page.status, page.heading) == (401, "The sign-in is too long ago or too weak")
+            offered = await browser.get(page.link("Sign in again"))
+            chooser = await browser.get(offered.link("Sign in"))
+            assert (chooser.url.query["prompt"], chooser.url.query["max_age"]) == ("login", "600")
+            back = await browser.get(await browser.chosen(chooser))
+            assert (back.url.path, back.heading) == ("/console/account", "Operator")
+
     async def test_of_another_row(self, inside: Browser, console: World) -> None:
         """What is sealed in one session opens in no other: whoever writes to the database becomes nobody else."""
         async with console.relay.db.write() as connection:
