@@ -15,6 +15,10 @@ Uuid = Annotated[str, msgspec.Meta(pattern=ID_PATTERN)]
 Key = Annotated[str, msgspec.Meta(min_length=1, max_length=256, pattern=r"\A[^\x00-\x1f\x7f-\x9f]*\Z")]
 
 
+Words = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*\Z")]
+"""Text that people read: lines and tabs, and no other controls."""
+
+
 class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """The body of a POST."""
 
@@ -29,7 +33,7 @@ class Resolution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     id: Uuid
     owner: Key
-    resolution: str | None
+    resolution: Words | None
 
 
 class Acknowledgement(msgspec.Struct, frozen=True):

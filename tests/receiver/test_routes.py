@@ -265,7 +265,7 @@ async def test_an_operator_resolves(client: Client):
     """PATCH overwrites the resolution of anybody's rating, its owner sees it, and nothing else changes."""
     await post(client, body(comment="broken"))
     [before] = await listed(client)
-    for resolution in ("known", "fixed in r12", None):
+    for resolution in ("known", "fixed in r12\n\tand r13", None):
         response = await patch(client, {"id": ID.upper(), "owner": "ok_alice", "resolution": resolution})
         assert (response.status, await response.json()) == (200, before | {"resolution": resolution})
         assert await listed(client) == [before | {"resolution": resolution}]
@@ -289,6 +289,7 @@ async def test_a_resolved_rating_is_still_the_same_rating(client: Client):
         ({"id": "1", "owner": "ok_alice", "resolution": "x"}, (422, "invalid_field", ["/id"])),
         ({"id": ID, "owner": "ok_alice", "resolution": True}, (422, "invalid_field", ["/resolution"])),
         ({"id": ID, "owner": "ok_alice", "resolution": "😀" * 501}, (422, "invalid_field", ["/resolution"])),
+        ({"id": ID, "owner": "ok_alice", "resolution": "fixed\x1b[2J"}, (422, "invalid_field", ["/resolution"])),
         ({"id": ID, "owner": "ok_alice", "resolution": "x", "rating": "up"}, (422, "invalid_field", ["/rating"])),
     ],
 )
