@@ -101,6 +101,7 @@ function focusWithin(element) {
 }
 
 function endSession() {
+  if (!session) return; // several fragments may find out at once
   session = false;
   const note = document.createElement("div");
   note.className = "message";
