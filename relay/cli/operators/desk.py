@@ -16,7 +16,7 @@ from relay.cli.operators.exits import NOT_SIGNED_IN, of_status
 from relay.cli.operators.logins import Logins
 from relay.cli.operators.printing import plain
 from relay.cli.operators.tokens import SignedIn, from_file
-from relay.cli.running import FAILED, WRONG_SURROUNDINGS, Failure
+from relay.cli.running import WRONG_CONFIGURATION, WRONG_SURROUNDINGS, Failure
 from relay.client.calling import Calling, GetToken, Request, Tokens, path
 from relay.client.errors import AnswerError, ClientError, RelayError
 from relay.client.repeats import may_pass, pause
@@ -111,7 +111,8 @@ class Desk:
             case RelayError():
                 raise _refusal(error) from None
             case AnswerError(status=status):
-                raise Failure(f"{self._place} answered with something else than a relay's JSON ({status})", 3) from None
+                what = f"{self._place} answered with something else than a relay's JSON ({status})"
+                raise Failure(what, WRONG_SURROUNDINGS) from None
             case _:
                 raise Failure(f"{self._place} cannot be reached: {reason_of(error)}", WRONG_SURROUNDINGS) from None
 
@@ -120,7 +121,7 @@ def _path(segments: tuple[str, ...]) -> str:
     try:
         return path(*segments)
     except ValueError as error:
-        raise Failure(str(error), FAILED) from None
+        raise Failure(str(error), WRONG_CONFIGURATION) from None
 
 
 def _is_limited(error: BaseException) -> bool:
@@ -155,7 +156,8 @@ async def session(ca_file: Path | None) -> AsyncIterator[aiohttp.ClientSession]:
         try:
             context.load_verify_locations(ca_file)
         except OSError as error:  # a file that is no certificate raises one too
-            raise Failure(f"--ca-file {ca_file} cannot be used ({error.strerror or error})", 3) from None
+            why = error.strerror or error
+            raise Failure(f"--ca-file {ca_file} cannot be used ({why})", WRONG_SURROUNDINGS) from None
     # Not registry.egress, which guards what the relay itself dials: this is a person's own program.
     async with aiohttp.ClientSession(  # noqa: TID251
         connector=aiohttp.TCPConnector(ssl=context), cookie_jar=aiohttp.DummyCookieJar()

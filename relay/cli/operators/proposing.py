@@ -40,8 +40,10 @@ def from_file(agent: str, path: Path) -> dict[str, Any]:
     if not isinstance(entries, list) or len(entries) != 1 or not isinstance(entries[0], dict) or len(written) != 1:
         raise click.UsageError(f"--file {path}: must hold one [[agents]] entry, and nothing else")
     entry = dict(entries[0])
-    if entry.pop("id", agent) != agent:
+    if entry.pop("id", None) != agent:
         raise click.UsageError(f"--file {path} is about another agent than {agent}")
+    if not entry:
+        raise click.UsageError(f"--file {path} says nothing of the agent but its id")
     return {_camel(key): _renamed(value) for key, value in entry.items()}
 
 

@@ -56,6 +56,22 @@ async def test_a_proposal_comes_from_a_file_like_the_configurations(lite: Statio
     assert (other.exit_code, "about another agent" in other.stderr) == (2, True)
     refused = await lite.run("agents", "propose", "literature", "--origin", "https://10.0.0.1", "--why", "moved")
     assert (refused.exit_code, "/origin" in refused.stderr) == (2, True)
+    written = await lite.run("agents", "propose", "physics", "--origin", "http://localhost:9", "--why", "new")
+    assert (written.exit_code, "/name" in written.stderr) == (2, True)
+    silent = await lite.run("agents", "propose", "literature", "--no-protocol", "--why", "they opted out", "--json")
+    assert json.loads(silent.stdout)["agent"]["versions"][-1]["protocol"] is None
+    both = await lite.run("agents", "propose", "literature", "--no-protocol", "--protocol", "roblox-v1", "--why", "x")
+    assert (both.exit_code, "exclude each other" in both.stderr) == (2, True)
+    contents = {
+        '[[agents]]\nname = "x"': "about another agent",
+        '[[agents]]\nid = "geology"': "says nothing",
+        "x": "Expected",
+        "[server]\nport = 1": "one [[agents]] entry",
+    }
+    for content, said in contents.items():
+        file.write_text(content)
+        unusable = await lite.run("agents", "propose", "geology", "--file", str(file), "--why", "x")
+        assert (unusable.exit_code, unusable.stdout, said in unusable.stderr) == (2, "", True)
     nothing = await lite.run("agents", "propose", "literature", "--why", "nothing")
     assert (nothing.exit_code, "say what changes" in nothing.stderr) == (2, True)
 

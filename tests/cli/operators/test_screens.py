@@ -1,10 +1,16 @@
 """What somebody sees who looks: tables that fit, bars that move, and a live view that outlasts the relay."""
 
+from datetime import UTC
+from io import StringIO
 from pathlib import Path
 
 from aiohttp import web
+from rich.console import Console
 
-from tests.cli.operators.conftest import Station
+from relay.cli.operators.looks import Look
+from relay.cli.operators.screen import screen
+from relay.demo.authority import Authority
+from tests.cli.operators.conftest import Station, lines
 
 
 async def test_a_narrow_screen_shows_row_after_row(lite: Station):
@@ -102,3 +108,39 @@ async def test_a_place_for_sign_ins_that_cannot_be_used_is_told(lite: Station, t
     said = ("operators", "--relay", lite.url, "--state-dir", str(tmp_path / "occupied" / "state"))
     told = await lite.plainly(*said, "jobs", "list")
     assert (told.exit_code, "cannot be used: Not a directory" in told.stderr) == (3, True)
+
+
+async def test_the_live_screen_shows_what_matters_and_nothing_that_moves_the_cursor(station: Station):
+    """Backlog, hold, jobs, the newest, and why it is not up to date; a task's name cannot take over the terminal."""
+    await station.rated("task\u202e2J", 503)
+    await station.run("agents", "hold", "literature", "--why", "they are moving")
+    [seen] = lines(await station.run("watch", "--count", "1", "--json"))
+    job = {"id": "job-1", "kind": "retry", "examined": 3, "total": 9}
+    look = Look(at=seen["at"], agents=seen["agents"], day=seen["lastDay"], newest=seen["newest"], jobs=[job])
+    console = Console(file=StringIO(), width=140, force_terminal=True)
+    console.print(screen(look, "the relay is away", UTC))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    for expected in ("held 1 (oldest since", "approved, you hold it", "job-1", "task�2J", "the relay is away"):
+        assert expected in shown
+    assert "\u202e" not in shown
+
+
+async def test_a_private_authority_is_trusted_where_it_is_named(lite: Station, tmp_path: Path):
+    """Over TLS a certificate that nobody knows is refused, with what to do; --ca-file has it trusted."""
+    authority = Authority.open(tmp_path / "authority")
+    app = web.Application()
+    app.router.add_get("/{path:.*}", Flickering().answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=authority.server_context()).start()
+        said = ("operators", "--relay", f"https://localhost:{runner.addresses[0][1]}")
+        token = ("--token-file", str(lite.token_file()))
+        refused = await lite.plainly(*said, *token, "jobs", "list")
+        trusted = await lite.plainly(*said, *token, "--ca-file", str(authority.ca_file), "jobs", "list")
+        unusable = await lite.plainly(*said, *token, "--ca-file", str(tmp_path / "token"), "jobs", "list")
+    finally:
+        await runner.cleanup()
+    assert (refused.exit_code, "its certificate is not trusted here; --ca-file FILE" in refused.stderr) == (3, True)
+    assert (trusted.exit_code, trusted.stderr) == (0, "0 of 0\n")
+    assert (unusable.exit_code, "cannot be used" in unusable.stderr) == (3, True)

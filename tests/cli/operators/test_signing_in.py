@@ -141,6 +141,7 @@ class Scripted:
 
     answers: list[tuple[int, object]]
     metadata: dict[str, object] = field(default_factory=dict)
+    refusal: str | None = None
     url: str = ""
     asked: list[dict[str, str]] = field(default_factory=list)
     waited: list[float] = field(default_factory=list)
@@ -150,6 +151,7 @@ class Scripted:
         app = web.Application()
         app.router.add_get("/.well-known/oauth-authorization-server", self._metadata)
         app.router.add_post("/token", self._token)
+        app.router.add_post("/device", self._device)
         runner = web.AppRunner(app)
         await runner.setup()
         try:
@@ -168,6 +170,13 @@ class Scripted:
         self.asked.append({name: str(value) for name, value in (await request.post()).items()})
         status, body = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         return web.json_response(body, status=status)
+
+    async def _device(self, request: web.Request) -> web.Response:
+        self.asked.append({name: str(value) for name, value in (await request.post()).items()})
+        if self.refusal is not None:
+            return web.json_response({"error": self.refusal}, status=400)
+        told = {"device_code": "dc", "user_code": "AB\x1b[2J", "verification_uri": "https://login.example.org/device"}
+        return web.json_response({**told, "expires_in": 600, "interval": 0})
 
     async def _pause(self, seconds: float) -> None:
         self.waited.append(seconds)
@@ -248,6 +257,46 @@ async def test_a_token_that_is_about_to_expire_is_renewed_first(tmp_path: Path, 
     assert kept is not None
     assert (kept.access_token, kept.refresh_token, kept.expires_at) == ("t", "again", clock.unix() + 60)
     assert "again" not in repr(kept)
+
+
+async def test_what_options_do_not_say_is_configured_or_as_last_time(lite: Station):
+    """The first time by options and the configuration, the second by what was kept; nothing moves the cursor."""
+    issuer = Scripted([(200, {"access_token": "t-1", "token_type": "Bearer", "refresh_token": "r-1"})])
+    signing_in = ("operators", "--relay", lite.url, "login")
+    async with issuer.running():
+        first = await lite.plainly(
+            *signing_in, "--issuer", issuer.url, "--client-id", "mine", "--scope", "operator:read"
+        )
+        again = await lite.plainly(*signing_in)
+        config = lite.directory / "relay.toml"
+        configured = f'[operators.cli]\nissuer = "{issuer.url}"\nclient_id = "theirs"\n'
+        config.write_text(config.read_text().replace(lite.relay.issuer.url, issuer.url) + configured)
+        third = await lite.plainly("--config", str(config), *signing_in)
+    assert [one.exit_code for one in (first, again, third)] == [0, 0, 0]
+    assert first.stderr.splitlines()[1] == "Enter  AB�[2J"
+    assert [line for one in (first, again, third) for line in one.stderr.splitlines() if "t-1" in line] == []
+    begun = [form for form in issuer.asked if "grant_type" not in form]
+    assert [form["client_id"] for form in begun] == ["mine", "mine", "theirs"]
+    assert [form["scope"] for form in begun] == ["operator:read", "operator:read", "operator:read"]
+    assert [form["resource"] for form in begun] == [lite.url, lite.url, AUDIENCE]
+
+
+@pytest.mark.parametrize(
+    ("issuer", "said"),
+    [
+        (Scripted([TOKEN], refusal="unauthorized_client"), "the issuer refuses to begin: unauthorized_client"),
+        (Scripted([TOKEN], metadata={"issuer": "https://other.example.org"}), "another issuer's"),
+        (Scripted([(400, {"error": "access_denied"})]), "the sign-in was refused"),
+    ],
+)
+async def test_a_sign_in_that_fails_leaves_nothing(lite: Station, issuer: Scripted, said: str):
+    """Said on stderr with an exit code, and no file is kept."""
+    async with issuer.running():
+        done = await lite.plainly(
+            *("operators", "--relay", lite.url, "login", "--issuer", issuer.url, "--client-id", "mine")
+        )
+    assert (done.exit_code in {1, 7}, said in done.stderr) == (True, True)
+    assert login_files(lite) == []
 
 
 async def test_what_is_missing_is_told_before_anything_is_asked(lite: Station):
