@@ -21,6 +21,9 @@ from relay.storage.engine import Database
 
 NONCE_BYTES: Final = 12
 
+# No length of a part is as great as these four bytes: what is enclosed never passes for a subject, nor the other way.
+_ENCLOSED: Final = b"encl"
+
 
 class SubjectUnreadable(RelayError):  # noqa: N818 - reads as what it says
     """A sealed subject cannot be opened: it was sealed by a key that is not here, or it was tampered with."""
@@ -119,7 +122,7 @@ class OwnerKeys:
         kid = self._in_force.get("sealing_key", "")
         kid = kid if kid in self._sealing_keys else self.current["sealing_key"].kid
         nonce = secrets.token_bytes(NONCE_BYTES)
-        return kid, nonce + self._sealing_keys[kid].encrypt(nonce, text, _framed("feedback-relay enclosed", *context))
+        return kid, nonce + self._sealing_keys[kid].encrypt(nonce, text, _ENCLOSED + _framed(*context))
 
     def disclose(self, sealed: bytes, kid: str, *context: str) -> bytes | None:
         """What `enclose` was given; None: by a key that is not here, for another context, or damaged."""
@@ -128,7 +131,7 @@ class OwnerKeys:
             return None
         nonce, ciphertext = sealed[:NONCE_BYTES], sealed[NONCE_BYTES:]
         try:
-            return cipher.decrypt(nonce, ciphertext, _framed("feedback-relay enclosed", *context))
+            return cipher.decrypt(nonce, ciphertext, _ENCLOSED + _framed(*context))
         except (InvalidTag, ValueError):
             return None
 

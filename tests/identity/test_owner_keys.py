@@ -243,3 +243,20 @@ def test_derived_keys() -> None:
     }
     assert len(distinct) == 4
     assert [len(key) for key in keys.derive(b"cursors")] == [32]
+
+
+def test_what_is_enclosed_opens_for_its_own_context_only() -> None:
+    """Under another purpose, another key, or changed by one bit, it says nothing; nor does it pass for a subject."""
+    keys = fixed_keys()
+    kid, sealed = keys.enclose(b"told", "console session", "a")
+    assert kid == keys.current["sealing_key"].kid
+    assert keys.disclose(sealed, kid, "console session", "a") == b"told"
+    assert keys.enclose(b"told", "console session", "a")[1] != sealed
+    for context in (("console session", "b"), ("console session",), ("console", " sessiona"), ()):
+        assert keys.disclose(sealed, kid, *context) is None
+    assert keys.disclose(sealed[:-1] + bytes([sealed[-1] ^ 1]), kid, "console session", "a") is None
+    assert keys.disclose(b"", kid, "console session", "a") is None
+    assert keys.disclose(sealed, "unknown", "console session", "a") is None
+    assert fixed_keys(sealing=3).disclose(sealed, kid, "console session", "a") is None
+    with pytest.raises(SubjectUnreadable):
+        keys.unseal(sealed, kid, owner_key="console session", issuer="a", client="")

@@ -91,6 +91,9 @@ class Browser:
     async def get(self, address: str, *, follow: bool = True, **headers: str) -> Page:
         return await self._send("GET", address, follow=follow, headers=headers)
 
+    async def head(self, address: str) -> Page:
+        return await self._send("HEAD", address, follow=False, headers={})
+
     async def post(self, address: str, fields: Mapping[str, str], *, follow: bool = True, **headers: str) -> Page:
         sent = {"Origin": self.relay, "Sec-Fetch-Site": "same-origin", **headers}
         return await self._send("POST", address, follow=follow, headers=sent, data=fields)

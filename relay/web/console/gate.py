@@ -13,7 +13,7 @@ from relay.operators.analytics.zones import zone_named
 from relay.web.console.sessions.forms import form_of
 from relay.web.console.sessions.model import COOKIE, Session, csrf_token
 from relay.web.console.sessions.sessions import Sessions
-from relay.web.console.shell import FRAGMENT, VISIT
+from relay.web.console.shell import FRAGMENT, READING, VISIT
 from relay.web.console.visits import NO_FORM, UTC_ZONE, SignInNeeded, Visit, Visits
 
 SESSION: Final = web.RequestKey("console_session", Session)
@@ -39,7 +39,7 @@ class Gate(Visits):
         admit = request.app.get(ADMIT)
         if admit is not None:
             admit(request, principal)
-        form = NO_FORM if request.method == hdrs.METH_GET else await form_of(request, secret, origin=self._origin)
+        form = NO_FORM if request.method in READING else await form_of(request, secret, origin=self._origin)
         visit = Visit(
             principal=principal, name=contents.name, csrf=csrf_token(secret), zone=await _zone(request), form=form
         )

@@ -32,6 +32,7 @@ def set_up(
             *routes,
             *(page.route() for page in every),
             web.get(STATIC, files.answer, name="console_static"),
+            web.get(f"{ROOT}/", _home, name="console_home"),
             web.route("*", f"{ROOT}/{{rest:.*}}", _absent, name="console_absent"),
         ]
     )
@@ -39,6 +40,10 @@ def set_up(
 
 def _navigation(every: Sequence[Page]) -> list[NavigationItem]:
     return [NavigationItem(page.nav, ROOT + page.path) for page in every if page.nav is not None]
+
+
+async def _home(_request: web.Request) -> web.Response:
+    raise web.HTTPPermanentRedirect(ROOT)
 
 
 async def _absent(request: web.Request) -> web.Response:

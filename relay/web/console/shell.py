@@ -44,6 +44,8 @@ from relay.web.console.visits import VISITS, SignInNeeded, Visit
 ROOT: Final = "/console"
 SIGN_IN: Final = f"{ROOT}/sign-in"
 FRAGMENT: Final = "X-Fragment"
+READING: Final = frozenset({hdrs.METH_GET, hdrs.METH_HEAD})
+"""Methods that change nothing (RFC 9110 section 9.2.1): all others come with a form."""
 MESSAGE: Final = "__Host-relay-console-message"
 _LONGEST_MESSAGE: Final = 500
 
@@ -151,9 +153,9 @@ def _message(request: web.Request) -> str | None:
 
 def _ask_to_sign_in(request: web.Request, needed: SignInNeeded) -> web.Response:
     """A page that was asked for leads to the sign-in and back; a form or a fragment cannot be repeated, and says so."""
-    if request.method == hdrs.METH_GET and FRAGMENT not in request.headers:
+    if request.method in READING and FRAGMENT not in request.headers:
         return see_other(request, f"{SIGN_IN}?next={quote(request.raw_path, safe='')}", needed.why or None)
     request[PROBLEM] = "unauthenticated"
-    following = request.raw_path if request.method == hdrs.METH_GET else ROOT
+    following = request.raw_path if request.method in READING else ROOT
     values = {"why": needed.why, "following": following, "again": False}
     return render(request, None, "sign_in.html", values, status=401)

@@ -147,3 +147,8 @@ async def test_an_issuer_that_is_away(make: Make, issuer: TestIssuer, clock: Tur
     await providers.provider()
     clock.turn(1)
     assert await refused(providers) == ("status_503", 503)
+    issuer.recover()
+    clock.turn(4)
+    assert await refused(providers) == ("status_503", 503)  # not asked again yet
+    clock.turn(1)
+    await providers.redeem("c-1", "v-1")

@@ -224,6 +224,11 @@ class TestPages:
         page = await inside.get(path)
         assert {name: page.headers[name] for name in HEADERS} == HEADERS
 
+    async def test_reading_by_another_method(self, inside: Browser) -> None:
+        """HEAD is answered as GET is; a slash at the end leads to the same page."""
+        assert (await inside.head("/console/account")).status == 200
+        assert (await inside.get("/console/", follow=False)).headers["Location"] == "/console"
+
     async def test_static_files(self, inside: Browser) -> None:
         """The style and the script may be kept for ever, under an address that changes with them."""
         page: Page = await inside.get("/console/account")

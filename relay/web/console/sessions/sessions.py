@@ -175,11 +175,7 @@ class Sessions:
         await self._rows.release(session.id_hash)
         if session.token_expires_at > self._now():
             return session, contents
-        raise Refusal(
-            "keys_unavailable",
-            "The issuer cannot be reached right now to renew your session. Try again in a moment.",
-            headers={"Retry-After": "5"},
-        )
+        raise _not_now()
 
     async def _renewed_by_another(self, session: Session) -> tuple[Session, Contents]:
         """Another request is at it, perhaps of another process: wait for what it brings."""
@@ -187,11 +183,11 @@ class Sessions:
             found = await self._rows.find(session.id_hash)
             contents = None if found is None else self._open(found)
             if found is None or contents is None:
-                break
+                raise SignInNeeded(_OVER)
             if found.token_expires_at != session.token_expires_at:
                 return found, contents
             await asyncio.sleep(_POLL_SECONDS)
-        raise SignInNeeded(_OVER)
+        raise _not_now()
 
     async def _operator(self, principal: Principal) -> str:
         return (await self._owners.ensure(principal.owner, seal_subject=False)).key
@@ -221,3 +217,11 @@ class Sessions:
 
     def _now(self) -> int:
         return int(self._clock.unix() * 1000)
+
+
+def _not_now() -> Refusal:
+    return Refusal(
+        "keys_unavailable",
+        "The issuer cannot be reached right now to renew your session. Try again in a moment.",
+        headers={"Retry-After": "5"},
+    )

@@ -1,5 +1,6 @@
 """The issuer, asked over the egress: where its endpoints are, and for tokens."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -19,6 +20,7 @@ from relay.web.console.sign_in.model import Provider, Registration, SignInFailed
 
 DEADLINE_SECONDS: Final = 10.0
 KEPT_SECONDS: Final = 600.0
+RETRY_SECONDS: Final = 5.0
 
 _OK: Final = 200
 _FORM: Final = "application/x-www-form-urlencoded"
@@ -37,14 +39,28 @@ class Providers:
         self._clock = clock
         self._keys = SecretFiles(signing_key)
         self._secrets = SecretFiles(client_secret)
+        self._turn = asyncio.Lock()
         self._found: tuple[float, Provider] | None = None
+        self._failed: tuple[float, SignInFailed] | None = None
 
     async def provider(self) -> Provider:
-        """Where the issuer's endpoints are, looked up now and then. Raises `SignInFailed`."""
-        now = self._clock.monotonic()
-        if self._found is None or now - self._found[0] > KEPT_SECONDS:
-            self._found = now, await self._discover()
-        return self._found[1]
+        """Where the issuer's endpoints are, looked up now and then. Raises `SignInFailed`.
+
+        Once for all who wait, and not again at once where it failed: anybody may begin a sign-in.
+        """
+        async with self._turn:
+            now = self._clock.monotonic()
+            if self._found is not None and now - self._found[0] <= KEPT_SECONDS:
+                return self._found[1]
+            if self._failed is not None and now - self._failed[0] < RETRY_SECONDS:
+                told = self._failed[1]
+                raise SignInFailed(told.reason, told.advice, status=told.status)
+            try:
+                self._found = now, await self._discover()
+            except SignInFailed as failed:
+                self._failed = now, failed
+                raise
+            return self._found[1]
 
     async def redeem(self, code: str, verifier: str) -> Tokens:
         """What the code brings. Raises `SignInFailed`."""
