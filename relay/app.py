@@ -26,6 +26,7 @@ from relay.delivery.reconcile.store import Checks
 from relay.delivery.schedule import schedule
 from relay.delivery.settling import Settlements
 from relay.delivery.store import BreakerLimits, Deliveries
+from relay.delivery.traces import DeliveryTraces
 from relay.delivery.worker import Worker
 from relay.feedback.acceptance import Acceptance
 from relay.feedback.feed import Feed
@@ -80,6 +81,8 @@ from relay.retention.sweeping import Sweep
 from relay.storage import schema
 from relay.storage.engine import Database
 from relay.telemetry import Metrics
+from relay.telemetry.configured import tracing as recording
+from relay.telemetry.spans import Tracing
 from relay.web.console.console import Console
 from relay.web.console.sessions.model import Lifetime
 from relay.web.console.sign_in.model import Registration
@@ -116,6 +119,7 @@ class Relay:
     housekeeping: Housekeeping
     reconciler: Reconciler | None
     console: Console | None
+    tracing: Tracing | None
 
 
 @asynccontextmanager
@@ -128,8 +132,8 @@ async def assembled(config: Config, *, clock: Clock | None = None) -> AsyncItera
         await _bring_up(db, config)
         owner_keys = await OwnerKeys.load(db, **msgspec.structs.asdict(config.owners))
         await Agents(db).seed(config.agents)
-        async with Egress(config.egress_policy()) as egress:
-            relay = await _make(config, clock, metrics, db, owner_keys, egress)
+        async with Egress(config.egress_policy()) as egress, recording(config.telemetry) as tracing:
+            relay = await _make(config, clock, metrics, tracing, db, owner_keys, egress)
             try:
                 yield relay
             finally:
@@ -150,7 +154,13 @@ async def _bring_up(db: Database, config: Config) -> None:
 
 
 async def _make(
-    config: Config, clock: Clock, metrics: Metrics, db: Database, owner_keys: OwnerKeys, egress: Egress
+    config: Config,
+    clock: Clock,
+    metrics: Metrics,
+    tracing: Tracing | None,
+    db: Database,
+    owner_keys: OwnerKeys,
+    egress: Egress,
 ) -> Relay:
     limits = config.delivery
     waits = schedule(limits.schedule)
@@ -188,6 +198,7 @@ async def _make(
         in_flight_per_agent=limits.in_flight_per_agent,
         deadline_seconds=limits.deadline_seconds,
         lease_seconds=limits.lease_seconds,
+        traces=None if tracing is None else DeliveryTraces(tracing, db, clock, comments=config.telemetry.comments),
     )
     keys = KeySets(_issuers(config), egress, clock, observe=lambda f: metrics.jwks_fetch(_fetch_outcome(f)))
     feed = Feed(db, poll_seconds=limits.poll_seconds)
@@ -255,6 +266,7 @@ async def _make(
             also={} if console is None else {"console_sessions": console.sessions.prune},
         ),
         console=console,
+        tracing=tracing,
     )
 
 
@@ -262,7 +274,7 @@ def build_app(relay: Relay) -> web.Application:
     """The gateway's HTTP application."""
     config = relay.config
     origins = SharedOrigins(config.server.cors_origins)
-    observation = Observation(relay.metrics, relay.clock)
+    observation = Observation(relay.metrics, relay.clock, relay.tracing)
     app = web.Application(
         middlewares=[
             observation.middleware,
@@ -283,7 +295,7 @@ def build_app(relay: Relay) -> web.Application:
     )
     app[ON_ARRIVAL] = relay.asking.arrived
     app[VERIFIER] = Verifier(_issuers(config), relay.keys, relay.clock)
-    app[health.HEALTH] = Health(relay.db, relay.keys, relay.metrics, relay.standing, relay.acceptance)
+    app[health.HEALTH] = _health(relay)
 
     submissions = Submissions(relay.db)
     targets = Targets(submissions, relay.registry, policy(config.retention))
@@ -319,6 +331,18 @@ def build_app(relay: Relay) -> web.Application:
     if relay.console is not None:
         relay.console.set_up(app)
     return app
+
+
+def build_watch(relay: Relay) -> web.Application:
+    """What a worker answers: how it fares, and nothing else."""
+    app = web.Application(middlewares=[problems.middleware])
+    app[health.HEALTH] = _health(relay)
+    app.add_routes(health.routes)
+    return app
+
+
+def _health(relay: Relay) -> Health:
+    return Health(relay.db, relay.keys, relay.metrics, relay.standing, relay.acceptance)
 
 
 def _let_operate(app: web.Application, relay: Relay) -> None:

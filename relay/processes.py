@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 import structlog
 from aiohttp import web
 
-from relay.app import Relay, assembled, build_app
+from relay.app import Relay, assembled, build_app, build_watch
 from relay.config import Config
 from relay.delivery.wakeup import listen
 from relay.http.observation import Observation
@@ -75,7 +75,7 @@ async def serve(config: Config, *, worker: bool) -> int:
 
 async def work(config: Config) -> int:
     """Run a worker until it is told to stop; 0 after an orderly end, 1 if a part of it died."""
-    return await _run(config, nullcontext, worker=True)
+    return await _run(config, watched if config.telemetry.worker_port else nullcontext, worker=True)
 
 
 async def _run(config: Config, door: Callable[[Relay], AbstractAsyncContextManager[object]], *, worker: bool) -> int:
@@ -104,7 +104,7 @@ async def _run(config: Config, door: Callable[[Relay], AbstractAsyncContextManag
 async def listening(relay: Relay) -> AsyncIterator[None]:
     """The gateway's door, open within the block."""
     server = relay.config.server
-    observation = Observation(relay.metrics, relay.clock)
+    observation = Observation(relay.metrics, relay.clock, relay.tracing)
     runner = Runner(build_app(relay), unrouted=observation.unrouted, shutdown_timeout=server.shutdown_grace_seconds)
     await runner.setup()
     try:
@@ -114,6 +114,20 @@ async def listening(relay: Relay) -> AsyncIterator[None]:
     finally:
         # At the same time, so that one grace is enough: who waits for an acknowledgement waits for its attempt.
         await asyncio.gather(runner.cleanup(), relay.courier.drain(server.shutdown_grace_seconds))
+
+
+@asynccontextmanager
+async def watched(relay: Relay) -> AsyncIterator[None]:
+    """A worker's only door, open within the block: for those who watch it."""
+    telemetry = relay.config.telemetry
+    runner = Runner(build_watch(relay), shutdown_timeout=1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, telemetry.worker_host, telemetry.worker_port).start()
+        log.info("watched", addresses=[f"{host}:{port}" for host, port, *_ in runner.addresses])
+        yield
+    finally:
+        await runner.cleanup()
 
 
 def _stop_event() -> asyncio.Event:

@@ -13,6 +13,7 @@ from relay.delivery.attempt import Attempts, Progress
 from relay.delivery.model import Claim, Claimed, DeliveryId, Outcome, Settled, Settlement
 from relay.delivery.pace import Pace
 from relay.delivery.settling import Settlements
+from relay.delivery.traces import DeliveryTraces
 from relay.delivery.turns import Turns
 from relay.redaction import outline
 from relay.telemetry import Metrics
@@ -43,18 +44,20 @@ class Courier:
         in_flight_per_agent: int,
         deadline_seconds: float,
         lease_seconds: float,
+        traces: DeliveryTraces | None = None,
     ) -> None:
         self._attempts = attempts
         self._settlements = settlements
         self._registry = registry
         self._clock = clock
         self._metrics = metrics
+        self._traces = traces
         self._most = in_flight_per_agent
         self._patience = lease_seconds - deadline_seconds - LEASE_MARGIN_SECONDS
         self._in_flight: Counter[AgentId] = Counter()
         self._turns: dict[AgentId, Turns] = {}
         self._group: asyncio.TaskGroup | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
         self._scopes: set[asyncio.Timeout] = set()
         self._ended = False
         self._waiting: dict[DeliveryId, list[asyncio.Future[None]]] = {}
@@ -121,7 +124,8 @@ class Courier:
             self._in_flight[agent] += 1
             if self._in_flight[agent] >= self._most_of(agent):
                 self._more.add(agent)
-            task = self._running_group().create_task(self._carry(claimed))
+            carried = self._carry(claimed) if self._traces is None else self._carry_traced(claimed, self._traces)
+            task = self._running_group().create_task(carried)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -142,7 +146,16 @@ class Courier:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def _carry(self, claimed: Claimed) -> None:
+    async def _carry_traced(self, claimed: Claimed, traces: DeliveryTraces) -> None:
+        """As `_carry`, under a span that is told of once nobody waits for the delivery any more."""
+        claimed, own = traces.begin(claimed)
+        carried = await self._carry(claimed)
+        if carried is not None:
+            agent = self._registry.snapshot.get(claimed.claim.agent)
+            await traces.tell(claimed, own, None if agent is None else agent.approved, *carried)
+
+    async def _carry(self, claimed: Claimed) -> tuple[Outcome, Settled] | None:
+        """Make the attempt and write what came of it; None: it could not be written."""
         claim = claimed.claim
         try:
             async with self._turn(claim.agent):
@@ -150,8 +163,10 @@ class Courier:
             settled = await self._settlements.settle(Settlement(claim, outcome))
         except Exception as error:  # noqa: BLE001 - the lease ends and the attempt is made again
             log.error("attempt_not_settled", submission=claimed.submission, agent=claim.agent, **outline(error))
+            return None
         else:
             self._tell(claimed, outcome, settled)
+            return outcome, settled
         finally:
             self._release(claim)
 

@@ -30,6 +30,8 @@ class Metrics:
         self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._accepted_by: dict[str, Counter] = {}
         self._attempts_by: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
+        self._settled_by: dict[tuple[str, str], Counter] = {}
+        self._saved_by: dict[str, Histogram] = {}
         self._known: set[str] = set()
 
         def counter(name: str, text: str, *labels: str) -> Counter:
@@ -125,11 +127,17 @@ class Metrics:
 
     def settled(self, *, agent: str, state: str) -> None:
         """Count a delivery that took this state when an attempt was written."""
-        self._settled.labels(agent, state).inc()
+        series = self._settled_by.get((agent, state))
+        if series is None:
+            series = self._settled_by[agent, state] = self._settled.labels(agent, state)
+        series.inc()
 
     def saved(self, *, agent: str, seconds: float) -> None:
         """Observe how long a submission took to be acknowledged."""
-        self._time_to_saved.labels(agent).observe(seconds)
+        series = self._saved_by.get(agent)
+        if series is None:
+            series = self._saved_by[agent] = self._time_to_saved.labels(agent)
+        series.observe(seconds)
 
     def check(self, *, agent: str, result: str) -> None:
         """Count a delivery that was looked for among what its specialist keeps; ``result`` is a code."""

@@ -6,6 +6,7 @@ from typing import Self
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from opentelemetry.trace import Tracer
 
 from relay.http.bodies import read_bytes
 from relay.receiver import PREFIX, Caller, Hooks, Ratings, TaskStatus, receiver_app
@@ -20,7 +21,7 @@ OWNER = "ok_workbench"
 class ReceivingSpecialist:
     """Stores what it is sent. ``bodies`` is what came in, in order."""
 
-    def __init__(self, database_url: str) -> None:
+    def __init__(self, database_url: str, tracer: Tracer | None = None) -> None:
         self.bodies: list[bytes] = []
         self.holding = asyncio.Event()
         """Set when a rating has been stored and its answer is held."""
@@ -29,7 +30,7 @@ class ReceivingSpecialist:
         self._db = Database.open(database_url)
         self._ratings = Ratings(self._db)
         app = web.Application(middlewares=[self._middleware])
-        app.add_subapp(PREFIX, receiver_app(self._ratings, Hooks(identify=_identify, task=_task)))
+        app.add_subapp(PREFIX, receiver_app(self._ratings, Hooks(identify=_identify, task=_task), tracer=tracer))
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
 
     @property
