@@ -17,7 +17,7 @@ from relay.cli.operators.terminal import Terminal
 from relay.cli.operators.watch import watch
 from relay.cli.running import Session
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FILE = click.Path(path_type=Path)  # whether it is there matters only where it is used
 
 
 @click.group(epilog=EXIT_CODES)

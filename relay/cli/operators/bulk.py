@@ -30,6 +30,7 @@ def bulk(kind: Literal["retry", "abandon"]) -> click.Command:
 
     @click.command(f"bulk-{kind}", help=_HELP[kind])
     @filtered
+    @click.option("--everything", is_flag=True, help="With --yes and no filter: all of your tenant's submissions.")
     @click.option("--yes", is_flag=True, help="Do it, instead of counting.")
     @click.option("--no-follow", is_flag=True, help="With --yes: end as soon as the job is written down.")
     @why_option
@@ -40,6 +41,8 @@ def bulk(kind: Literal["retry", "abandon"]) -> click.Command:
         if not said["yes"]:
             _forecast(terminal, wanted, said)
             return
+        if not wanted["filter"] and not said["everything"]:
+            raise click.UsageError("that is all of your tenant's submissions: choose some, or say --everything")
         wanted["why"] = terminal.why(said["why"])
         job = terminal.ask(lambda desk: desk.post("api", "operator", "jobs", body=wanted))
         if said["no_follow"]:

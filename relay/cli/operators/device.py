@@ -90,11 +90,15 @@ class Wanted:
 
 
 def require_private(url: str, what: str) -> None:
-    """Raise `Failure` for an address at which a token could be read on the way."""
-    parts = urlsplit(url)
-    if parts.scheme == "https" and parts.hostname:
-        return
-    if parts.scheme != "http" or parts.hostname not in _LOOPBACK:
+    """Raise `Failure` for an address at which a token could be read on the way, or that is none."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise Failure(f"{what} is no address", WRONG_CONFIGURATION) from None
+    if "@" in parts.netloc or parts.fragment:
+        raise Failure(f"{what} has to be an address without a user and without #", WRONG_CONFIGURATION)
+    if not (parts.scheme == "https" and host) and not (parts.scheme == "http" and host in _LOOPBACK):
         raise Failure(f"{what} {url}: has to be https (or http on this machine)", WRONG_CONFIGURATION)
 
 

@@ -121,6 +121,9 @@ async def test_an_interrupted_follower_leaves_the_job_running(tmp_path: Path, sq
     async with seated(tmp_path, sqlite_database_url, worker=False) as station:
         await station.rated("t1", 503)
         wanted = ("submissions", "bulk-abandon", "--yes", "--why", "enough")
+        unmeant = await station.run(*wanted)
+        assert (unmeant.exit_code, "say --everything" in unmeant.stderr) == (2, True)
+        wanted = (*wanted, "--everything")
         job = json.loads((await station.run(*wanted, "--no-follow", "--json")).stdout)
         follow = ("operators", "--relay", station.url, "--token-file", str(station.token_file()), "jobs", "follow")
         process = await asyncio.create_subprocess_exec(
@@ -204,6 +207,10 @@ async def test_who_may_not_who_is_nobody_and_who_is_not_there(lite: Station):
         "operators", "--relay", "http://relay.example.org", "--token-file", str(bad), *SUBMISSIONS
     )
     assert (plain.exit_code, "has to be https" in plain.stderr) == (2, True)
+    secret = await lite.plainly("operators", "--relay", "https://olga:secret@relay.example.org", *SUBMISSIONS)
+    assert (secret.exit_code, "without a user" in secret.stderr, "secret" in secret.stderr) == (2, True, False)
+    absent = await lite.plainly("operators", "--relay", lite.url, "--token-file", f"{bad}.absent", *SUBMISSIONS)
+    assert (absent.exit_code, "cannot be read: No such file" in absent.stderr) == (3, True)
     unsaid = await lite.plainly("operators", *SUBMISSIONS)
     assert (unsaid.exit_code, "which relay?" in unsaid.stderr) == (2, True)
 
