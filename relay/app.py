@@ -83,9 +83,8 @@ from relay.storage.engine import Database
 from relay.telemetry import Metrics
 from relay.telemetry.configured import tracing as recording
 from relay.telemetry.spans import Tracing
+from relay.web.console import configured
 from relay.web.console.console import Console
-from relay.web.console.sessions.model import Lifetime
-from relay.web.console.sign_in.model import Registration
 
 log = structlog.get_logger(__name__)
 
@@ -376,22 +375,9 @@ def _console(
     section = config.console
     if section is None:
         return None
-    registration = Registration(
-        issuer=section.issuer,
-        client_id=section.client_id,
-        redirect_uri=f"{config.server.public_url}/console/callback",
-        scope=" ".join(section.scopes),
-        resource=section.resource,
-        secret_file=None if section.client_secret_file is None else str(section.client_secret_file),
-        key_file=None if section.key_file is None else str(section.key_file),
-        authorization_endpoint=section.authorization_endpoint,
-        token_endpoint=section.token_endpoint,
-        max_age_seconds=config.operators.max_age_seconds,
-        acr_values=config.operators.acr_values,
-    )
     return Console.of(
-        registration,
-        Lifetime(idle=section.idle_minutes * 60_000, absolute=section.absolute_hours * 3_600_000),
+        configured.registration(config, section),
+        configured.lifetime(section),
         policy=next(policy for policy in _issuers(config) if policy.issuer == section.issuer),
         public_url=config.server.public_url,
         db=db,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from relay.config import Config
     from relay.operators.reachability import Finding
 
-NAMES = {"issuer": "issuer", "token_endpoint": "token endpoint", "agent": "agent"}
+NAMES = {"issuer": "issuer", "token_endpoint": "token endpoint", "agent": "agent", "console": "console's issuer"}
 
 
 def check(config: "Config", *, as_json: bool) -> bool:

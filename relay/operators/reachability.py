@@ -17,14 +17,18 @@ from registry.credentials.client_certificates import ClientCertificates
 from registry.credentials.secret_files import SecretUnusable
 from registry.egress import Egress, EgressFailure, Exchange
 from registry.model import CertifiedCredential, StaticBearer
+from relay.clock import SystemClock
 from relay.config import Config
 from relay.config.sections import Issuer
 from relay.identity.jwks import KeySet
 from relay.identity.key_source import FetchFailed, KeySource
 from relay.identity.model import ALGORITHMS, IssuerPolicy
 from relay.operators.reachability_advice import Advice, advice_on
+from relay.web.console import configured
+from relay.web.console.sign_in.model import Registration, SignInFailed
+from relay.web.console.sign_in.provider import Providers
 
-Kind = Literal["issuer", "token_endpoint", "agent"]
+Kind = Literal["issuer", "token_endpoint", "agent", "console"]
 
 DEADLINE_SECONDS: Final = 10.0
 AT_ONCE: Final = 16
@@ -88,9 +92,9 @@ def _problem(failure: EgressFailure | FetchFailed | SecretUnusable | Unfit) -> A
 
 
 def probes(config: Config, egress: Egress) -> list[Probe]:
-    """Every issuer, token endpoint and opted-in agent, each address once, in the order of the configuration."""
+    """Every issuer, token endpoint, opted-in agent, and the console's issuer, each address once."""
     found: dict[tuple[Kind, str], Probe] = {}
-    for probe in (*_of_issuers(config, egress), *_of_agents(config, egress)):
+    for probe in (*_of_issuers(config, egress), *_of_agents(config, egress), *_of_console(config, egress)):
         found.setdefault((probe.kind, probe.url), probe)
     return list(found.values())
 
@@ -129,6 +133,20 @@ def _of_agents(config: Config, egress: Egress) -> Iterator[Probe]:
                 yield Probe("token_endpoint", url, named, partial(_ask, egress, certificates, credential, url))
         look = partial(_shake_hands, egress, certificates, agent.credentials[0], agent.origin)
         yield Probe("agent", agent.origin, f"[[agents]] {agent.agent}, origin", look)
+
+
+def _of_console(config: Config, egress: Egress) -> Iterator[Probe]:
+    if config.console is not None:
+        ours = configured.registration(config, config.console)
+        yield Probe("console", ours.issuer, "[console] issuer", partial(_look_at_sign_in, egress, ours))
+
+
+async def _look_at_sign_in(egress: Egress, ours: Registration) -> str:
+    try:
+        provider = await Providers(ours, egress, SystemClock()).look_up()
+    except SignInFailed as failed:
+        raise Unfit(failed.reason) from None
+    return f"people sign in at {provider.authorization_endpoint}"
 
 
 async def _look_at_issuer(egress: Egress, issuer: Issuer) -> str:

@@ -52,6 +52,19 @@ _KNOWN: Final[Mapping[str, tuple[str, str]]] = {
     "key_set_no_keys_array": ("where its keys should be is no key set", _CHECK_KEYS),
     "key_set_no_usable_key": ("none of its keys can be used", "have the issuer publish signing keys with a kid"),
     "no_key_for_algorithms": ("none of its keys fits the algorithms", "set algorithms to those that it signs with"),
+    # Of the console's issuer.
+    "no_pkce_with_s256": ("it does not take PKCE with S256", "have operators sign in at an issuer that does"),
+    **{
+        f"metadata_without_{name}": (f"its metadata names no {name}", f"set {name} in [console]")
+        for name in ("authorization_endpoint", "token_endpoint")
+    },
+    **{
+        f"{name}_at_another_origin": (
+            f"its metadata says that its {name} is at another origin",
+            f"if that is right, set {name} in [console] to that address",
+        )
+        for name in ("authorization_endpoint", "token_endpoint")
+    },
     # Of a token endpoint.
     "redirected": ("it redirects, which is never followed", "set token_endpoint to where it leads"),
     "not_a_token_endpoint": (

@@ -153,3 +153,20 @@ def test_there_is_advice_on_every_failure_of_the_egress():
     for kind in {kind for _, kind in KINDS} - {"url_refused"}:
         assert advice_on(kind).told != kind, kind
     assert advice_on("unexpected").told == "unexpected"
+
+
+async def test_where_operators_sign_in(tmp_path: Path):
+    """The console's issuer is one that people can sign in at, or it is said what is missing; nothing is sent to it."""
+    async with surroundings(tmp_path) as around:
+        section = f'[console]\nissuer = "{around.issuer.url}"\nclient_id = "console"\n'
+        around.change("\n[egress]", f"\n{section}\n[egress]")
+        endpoints = {name: f"{around.issuer.url}/{name}" for name in ("authorization_endpoint", "token_endpoint")}
+        around.issuer.metadata = {**endpoints}
+        found = (await looked(around))["console"]
+        assert (found.problem, found.told) == (None, f"people sign in at {around.issuer.url}/authorization_endpoint")
+        around.issuer.metadata = {**endpoints, "token_endpoint": around.endpoint.url}
+        found = (await looked(around))["console"]
+        assert found.problem == "token_endpoint_at_another_origin"
+        assert found.advice == "if that is right, set token_endpoint in [console] to that address"
+        around.issuer.metadata = {}
+        assert (await looked(around))["console"].problem == "metadata_without_authorization_endpoint"

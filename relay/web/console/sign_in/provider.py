@@ -56,8 +56,9 @@ class Providers:
                 told = self._failed[1]
                 raise SignInFailed(told.reason, told.advice, status=told.status)
             try:
-                self._found = now, await self._discover()
+                self._found = now, await self.look_up()
             except SignInFailed as failed:
+                _log.warning("console_issuer_unusable", issuer=self.registration.issuer, problem=failed.reason)
                 self._failed = now, failed
                 raise
             return self._found[1]
@@ -78,7 +79,8 @@ class Providers:
         # RFC 6749 section 6: without a new one, the old one goes on.
         return Tokens(access=tokens.access, refresh=tokens.refresh or token, identity=tokens.identity)
 
-    async def _discover(self) -> Provider:
+    async def look_up(self) -> Provider:
+        """What the issuer's metadata says now. Raises `SignInFailed`."""
         problem = "no_metadata"
         # OpenID Connect's own first: it is its sign-in that is asked for.
         for url in reversed(list(discovery.metadata_urls(self.registration.issuer))):
@@ -91,7 +93,6 @@ class Providers:
                 problem = failure.kind
             except discovery.MetadataUnusable as unusable:
                 problem = unusable.reason
-        _log.warning("console_issuer_unusable", issuer=self.registration.issuer, problem=problem)
         raise SignInFailed(problem, _UNREACHABLE, status=503)
 
     async def _ask(self, form: Mapping[str, str]) -> Tokens:
