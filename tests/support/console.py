@@ -68,7 +68,7 @@ class Page:
         return unescape(re.findall(r"<h1>(.*?)</h1>", self.text)[0])
 
     def link(self, label: str) -> str:
-        return unescape(re.findall(rf'<a [^>]*href="([^"]*)">{label}</a>', self.text)[0])
+        return unescape(re.findall(rf'<a [^>]*href="([^"]*)"[^>]*>{label}</a>', self.text)[0])
 
     @property
     def csrf(self) -> str:
@@ -159,7 +159,7 @@ async def world(
             path = directory / "relay.toml"
             quoted = ", ".join(f'"{scope}"' for scope in scopes)
             written = {"relay": url, "database": database_url, "issuer": issuer.url, "state": state}
-            path.write_text(CONFIG.format(**written, scopes=quoted, more=more))
+            path.write_text(CONFIG.format(**written, scopes=quoted, more=more.replace("{issuer}", issuer.url)))
             async with assembled(load(path, {}), clock=clock) as relay:
                 runner = Runner(build_app(relay), shutdown_timeout=0.1)
                 await runner.setup()

@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from relay.delivery.model import DeliveryId
 from relay.operators.submissions.filter import SubmissionFilter, condition
 from relay.operators.submissions.model import Attempt, Pauses, Provenance, Story, Submission, obstacles
+from relay.operators.submissions.sent import Sent, sent
 from relay.provenance.model import Evidence
 from relay.storage.engine import Database
 
@@ -108,6 +109,11 @@ class Submissions:
                 attempts=await _attempts(connection, submission),
                 obstacles=obstacles(submission, Pauses(**pauses)),
             )
+
+    async def sent(self, tenant: str, owner: str, submission_id: str) -> Sent | None:
+        """What goes out for it at every attempt. None: there is no such submission, or it was erased."""
+        async with self._db.read() as connection:
+            return await sent(connection, tenant, owner, submission_id)
 
 
 async def locate(connection: AsyncConnection, tenant: str, owner: str, submission_id: str) -> DeliveryId | None:

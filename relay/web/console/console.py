@@ -22,6 +22,7 @@ from relay.web.console.sign_in.model import Registration
 from relay.web.console.sign_in.provider import Providers
 from relay.web.console.sign_in.routes import SESSIONS, SIGNING_IN, routes
 from relay.web.console.sign_in.signing_in import SigningIn
+from relay.web.console.watches import WATCHES, Watches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,7 @@ class Console:
     issuer: str
     signing_in: SigningIn
     sessions: Sessions
+    watches: Watches
 
     @classmethod
     def of(
@@ -60,11 +62,18 @@ class Console:
         verifier = Verifier([policy], keys, clock)
         signing_in = SigningIn(providers, identities, verifier, owner_keys, clock)
         sessions = Sessions(SessionRows(db), lifetime, signing_in, providers, owners, owner_keys, clock)
-        return cls(public_url=public_url, issuer=policy.issuer, signing_in=signing_in, sessions=sessions)
+        return cls(
+            public_url=public_url,
+            issuer=policy.issuer,
+            signing_in=signing_in,
+            sessions=sessions,
+            watches=Watches(db),
+        )
 
     def set_up(self, app: web.Application) -> None:
         """Serve the console below ``/console``."""
         app[SIGNING_IN] = self.signing_in
         app[SESSIONS] = self.sessions
+        app[WATCHES] = self.watches
         gate = Gate(self.sessions, origin=self.public_url)
         set_up(app, gate, public_url=self.public_url, issuer=self.issuer, routes=routes())

@@ -19,6 +19,7 @@ from markupsafe import Markup
 from relay.web.console.files import address
 from relay.web.console.shell import SIGN_IN
 from relay.web.console.visits import UTC_ZONE, Visit
+from relay.web.console.wording import FILTERS
 
 _PACKAGES: Final = ("relay.web.console", "relay.web.console.pages")
 
@@ -59,7 +60,7 @@ def set_up(app: web.Application, *, public_url: str, issuer: str, navigation: Se
         sign_in_address=sign_in_address,
         csrf_field=_csrf_field,
     )
-    env.filters["instant"] = _instant
+    env.filters.update(FILTERS, instant=_instant)
     for name in env.list_templates():
         env.get_template(name)
 
