@@ -85,6 +85,27 @@ async def test_files_that_hold_something_else_are_refused(
     assert not content or content.decode() not in line
 
 
+@pytest.mark.usefixtures("secrets")
+@pytest.mark.parametrize(
+    ("key", "file", "content", "why"),
+    [
+        ("key_file", "secrets/none", b"", "cannot be read"),
+        ("key_file", "console.pem", b"nonsense", "holds no private key in PEM"),
+        ("client_secret_file", "console-secret", b"\x00", "holds no client secret"),
+    ],
+)
+async def test_the_consoles_secret_is_looked_at(
+    loaded: Load, tmp_path: Path, key: str, file: str, content: bytes, why: str
+):
+    """Nobody is to find out by a sign-in that fails."""
+    if content:
+        write_privately(tmp_path / file, content)
+    section = '[console]\nissuer = "https://login.example.org"\nclient_id = "console"\n'
+    [line] = await told(loaded(f'{WITH_FILES}{section}{key} = "{file}"\n'))
+    assert line.startswith(f"[console] {key}: ")
+    assert why in line
+
+
 async def test_a_secret_that_others_can_read_is_refused(loaded: Load, secrets: Path):
     """The message says what to run."""
     (secrets / "secrets/token").chmod(0o644)

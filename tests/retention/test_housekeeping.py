@@ -63,3 +63,29 @@ async def test_a_database_that_is_away_is_waited_for(kept: Kept):
     assert await kept.erased() == {seq}
     assert log.events("retention_swept")[0]["erased"] == 1
     assert awake == [1]
+
+
+async def test_what_other_parts_throw_away(kept: Kept):
+    """Each in its turn, again and again; one that fails keeps neither itself nor the others from the next time."""
+    done: list[str] = []
+    thrown = asyncio.Event()
+
+    async def fail() -> None:
+        done.append("failing")
+        raise OSError("away")
+
+    async def throw_away() -> None:
+        done.append("sessions")
+        if len(done) == 4:
+            thrown.set()
+
+    also = {"failing": fail, "sessions": throw_away}
+    keeping = Housekeeping(kept.sweep(), Pruning(kept.outbox.db, days=7), every_seconds=0.01, also=also)
+    with logging_to_memory() as log:
+        running = asyncio.ensure_future(keeping.run())
+        await thrown.wait()
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+    assert done[:4] == ["failing", "sessions", "failing", "sessions"]
+    assert log.events("housekeeping_failed")[0]["what"] == "failing"

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
+from socket import socket
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -135,6 +136,7 @@ class World:
     relay: Relay
     url: str
     issuer: Issuer
+    config: Path
 
     @asynccontextmanager
     async def browser(self) -> AsyncIterator[Browser]:
@@ -160,9 +162,24 @@ async def world(
             quoted = ", ".join(f'"{scope}"' for scope in scopes)
             written = {"relay": url, "database": database_url, "issuer": issuer.url, "state": state}
             path.write_text(CONFIG.format(**written, scopes=quoted, more=more.replace("{issuer}", issuer.url)))
-            async with assembled(load(path, {}), clock=clock) as relay:
-                runner = Runner(build_app(relay), shutdown_timeout=0.1)
-                await runner.setup()
-                await web.SockSite(runner, listener).start()
-                yield World(relay, url, issuer)
-                await runner.cleanup()
+            async with assembled(load(path, {}), clock=clock) as relay, _served(relay, listener):
+                yield World(relay, url, issuer, path)
+
+
+@asynccontextmanager
+async def another_gateway(first: World, clock: Clock) -> AsyncIterator[str]:
+    """The address of a second gateway on the same database, with the same keys."""
+    with listen(0) as listener:
+        async with assembled(load(first.config, {}), clock=clock) as relay, _served(relay, listener):
+            yield url_of(listener, secure=False)
+
+
+@asynccontextmanager
+async def _served(relay: Relay, listener: socket) -> AsyncIterator[None]:
+    runner = Runner(build_app(relay), shutdown_timeout=0.1)
+    await runner.setup()
+    await web.SockSite(runner, listener).start()
+    try:
+        yield
+    finally:
+        await runner.cleanup()

@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from relay.web.console.sessions.model import hash_of
 from tests.conftest import TurnableClock
-from tests.support.console import SCOPES, Browser, Page, World, world
+from tests.support.console import SCOPES, Browser, Page, World, another_gateway, world
 from tests.support.demo import post_json
 
 
@@ -94,6 +94,15 @@ class TestEnds:
             assert not await is_in(elsewhere)
             assert not await is_in(inside)
         assert (await actions(console))[-1] == "console.sign_out_everywhere"
+
+    async def test_another_gateway(self, inside: Browser, console: World, clock: TurnableClock) -> None:
+        """A session is good at every gateway, and so is its end."""
+        async with another_gateway(console, clock) as second:
+            cookie = {"Cookie": f"__Host-relay-console={inside.cookie()}"}
+            page = await inside.get(f"{second}/console/account", **cookie)
+            assert page.heading == "Operator"
+            await inside.post("/console/sign-out", {"csrf": page.csrf})
+            assert (await inside.get(f"{second}/console/account", **cookie)).heading == "Sign in"
 
 
 class TestTokens:

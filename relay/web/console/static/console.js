@@ -181,6 +181,9 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
+// A page that the browser kept for "back" may be of a session that has ended, and follows nothing any more.
+addEventListener("pageshow", (event) => event.persisted && location.reload());
+
 rememberZone();
 showTimes(document);
 follow(document);
