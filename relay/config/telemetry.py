@@ -10,6 +10,8 @@ from yarl import URL
 from relay.config.problems import Place, Problem
 from relay.config.sections import Telemetry
 
+_EXTRA: Final = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
+
 COLLECTOR: Final[Place] = ("telemetry", "collector")
 
 
@@ -25,8 +27,15 @@ def defects(telemetry: Telemetry) -> Iterator[Problem]:
     elif _shows_to_others(telemetry):
         text = "must begin with https:// where it is sent a token or comments, unless it is on this machine"
         yield Problem(COLLECTOR, text)
-    if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
+    if not all(map(_is_installed, _EXTRA)):
         yield Problem(COLLECTOR, "needs the extra otel: pip install 'feedback-relay[otel]'")
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # what it is part of is missing
+        return False
 
 
 def _defect(text: str) -> str | None:

@@ -152,7 +152,10 @@ class Courier:
         carried = await self._carry(claimed)
         if carried is not None:
             agent = self._registry.snapshot.get(claimed.claim.agent)
-            await traces.tell(claimed, own, None if agent is None else agent.approved, *carried)
+            try:
+                await traces.tell(claimed, own, None if agent is None else agent.approved, *carried)
+            except Exception as error:  # noqa: BLE001 - delivering must not depend on telling of it
+                log.warning("attempt_not_traced", submission=claimed.submission, **outline(error))
 
     async def _carry(self, claimed: Claimed) -> tuple[Outcome, Settled] | None:
         """Make the attempt and write what came of it; None: it could not be written."""

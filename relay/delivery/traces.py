@@ -57,7 +57,7 @@ class DeliveryTraces:
     ) -> None:
         """Record what came of the attempt. Raises nothing for a database that is away."""
         at = self._clock.unix()
-        if outcome.phase is not None and registration is not None:
+        if outcome.phase is not None and registration is not None and claimed.protocol in ADAPTERS:
             self._tracing.record(_span(claimed, own, registration, outcome, settled, at))
         if settled.state == "saved":
             self._tracing.tell(await self._evaluation(claimed, own, at))

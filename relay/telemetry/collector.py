@@ -11,6 +11,7 @@ from threading import Thread
 from typing import Final
 
 import requests
+import structlog
 from opentelemetry import trace
 from opentelemetry._logs import SeverityNumber
 from opentelemetry.context import Context
@@ -27,7 +28,10 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from typing_extensions import override
 
 from relay import __version__
+from relay.redaction import outline
 from relay.telemetry.spans import Event, Span
+
+_log = structlog.get_logger("relay.telemetry")
 
 SCOPE: Final = "feedback_relay"
 TIMEOUT_SECONDS: Final = 5.0
@@ -103,7 +107,13 @@ class Collector:
         self._logger = self._logs.get_logger(SCOPE, __version__)
 
     def record(self, span: Span) -> None:
-        """Queue a span that has ended."""
+        """Queue a span that has ended. Never raises: what is recorded must not fail for that."""
+        try:
+            self._record(span)
+        except Exception as error:  # noqa: BLE001 - whatever the SDK finds wrong
+            _log.warning("span_not_recorded", **outline(error))
+
+    def _record(self, span: Span) -> None:
         context = span.context
         self._ids.trace_id, self._ids.span_id = int(context.trace_id, 16), int(context.span_id, 16)
         parent = None
@@ -122,14 +132,17 @@ class Collector:
         recorded.end(round((span.started + span.seconds) * _BILLION))
 
     def tell(self, event: Event) -> None:
-        """Queue an event. It belongs to the span that its context names."""
-        self._logger.emit(
-            timestamp=round(event.at * _BILLION),
-            context=_within(event.context.trace_id, event.context.span_id, sampled=event.context.sampled),
-            severity_number=SeverityNumber.INFO,
-            event_name=event.name,
-            attributes=event.attributes,
-        )
+        """Queue an event. It belongs to the span that its context names. Never raises."""
+        try:
+            self._logger.emit(
+                timestamp=round(event.at * _BILLION),
+                context=_within(event.context.trace_id, event.context.span_id, sampled=event.context.sampled),
+                severity_number=SeverityNumber.INFO,
+                event_name=event.name,
+                attributes=event.attributes,
+            )
+        except Exception as error:  # noqa: BLE001 - as above
+            _log.warning("event_not_told", **outline(error))
 
     async def close(self) -> None:
         """Send what is queued, as far as the time allows: the SDK would give a silent collector half a minute."""

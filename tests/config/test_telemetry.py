@@ -1,5 +1,6 @@
 """``[telemetry]``: what is refused, and what the refusal says to change."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,6 +55,13 @@ def test_what_does_nothing_is_told(loaded: Loaded):
     """A token without a collector is a mistake."""
     with pytest.raises(ConfigError, match="token_file: does nothing without a collector"):
         loaded(MINIMAL + '\n[telemetry]\ntoken_file = "token"\n')
+
+
+def test_a_missing_extra_is_told(loaded: Loaded, monkeypatch: pytest.MonkeyPatch):
+    """Whoever configures a collector without the extra is told how to install it, before anything starts."""
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    with pytest.raises(ConfigError, match=r"pip install 'feedback-relay\[otel\]'"):
+        loaded(MINIMAL + COLLECTOR.format("https://collector.example.org", ""))
 
 
 async def test_its_files_are_looked_at(loaded: Loaded, tmp_path: Path):
