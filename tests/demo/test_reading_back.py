@@ -141,7 +141,13 @@ def start(
                 issuer=issuer.url,
                 key_file=issuer_state / "workbench.pem",
             )
-            config = CONFIG.format(port=0, relay=RELAY, issuer=issuer.url, ca_file=authority.ca_file)
+            config = CONFIG.format(
+                port=0,
+                relay=RELAY,
+                issuer=issuer.url,
+                ca_file=authority.ca_file,
+                console_key_file=issuer_state / "console.pem",
+            )
             path = tmp_path / "relay.toml"
             path.write_text(config + agent)
             relay = await stack.enter_async_context(assembled(load(path, {}), clock=clock))
