@@ -6,8 +6,7 @@ from typing import Final
 from aiohttp import web
 
 from registry.model import AgentId, Version
-from registry.registrations import NotApplicableError, OwnProposalError, UnknownAgentError
-from relay.errors import Code, Refusal
+from registry.registrations import NotApplicableError, UnknownAgentError
 from relay.http.answers import json_answer
 from relay.http.bodies import read_json
 from relay.http.cursors import Cursors, scope_of
@@ -21,6 +20,7 @@ from relay.operators.actors import actor
 from relay.operators.agents import contract
 from relay.operators.agents.deciding import Agents, Outcome
 from relay.operators.agents.proposing import Proposals
+from relay.operators.agents.refusing import no_agent, no_version, not_applicable
 from relay.operators.agents.views import View, Views, Wanted
 from relay.operators.agents.wire import AgentsPage, AgentsQuery, ProposalBody, ReasonBody, decided, detail, shown
 
@@ -157,17 +157,16 @@ async def _decide(request: web.Request, scope: OperatorScope, act: Decide) -> we
         outcome = await act(request.app[AGENTS], await actor(request, principal), body.why)
     except UnknownAgentError:
         await _view(request, principal.tenant)  # without an agent it is the agent that is not there
-        raise Refusal("version_not_found", "The agent has no version of this number.") from None
+        raise no_version() from None
     except NotApplicableError as error:
-        code: Code = "own_proposal" if isinstance(error, OwnProposalError) else "decision_not_applicable"
-        raise Refusal(code, f"Nothing was changed: {error}.", extra={"state": error.state}) from None
+        raise not_applicable(error) from None
     return json_answer(decided(await _view(request, principal.tenant), outcome))
 
 
 async def _view(request: web.Request, tenant: str) -> View:
     view = await request.app[VIEWS].one(AgentId(path_identifier(request, "agent")), tenant=tenant)
     if view is None:
-        raise Refusal("agent_not_found", "No agent of this id is registered.")
+        raise no_agent()
     return view
 
 

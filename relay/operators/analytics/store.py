@@ -21,6 +21,7 @@ from relay.operators.analytics.model import (
     Offset,
     offsets,
 )
+from relay.operators.analytics.pace import Pace, pace
 from relay.operators.submissions.filter import WITH_DELIVERIES, Condition
 from relay.storage.engine import Database
 
@@ -85,6 +86,10 @@ class Analytics:
             )
             rows = await connection.execute(text(sql), where.parameters)
             return _breakdown(rows.mappings(), by)
+
+    async def pace(self, tenant: str, *, minutes: int) -> Pace:
+        """How many were saved in each of the last minutes."""
+        return await pace(self._db, tenant, minutes=minutes)
 
 
 async def _day(connection: AsyncConnection, where: Condition, zone: tzinfo) -> str:

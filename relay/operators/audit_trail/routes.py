@@ -29,7 +29,7 @@ async def read(request: web.Request) -> web.Response:
     """
     principal = await authorize_operator(request, "operator:read")
     query = read_query(request, AuditQuery)
-    wanted, deployment = query.wanted(), _administers(request, principal)
+    wanted, deployment = query.wanted(), administers(request, principal)
     filters = (query.actor, query.action, query.target, query.since, query.until, deployment)
     place: Place[Entry] = Place(request, principal.tenant, "audit", *filters, cursor=query.cursor)
     trail, tenant = request.app[AUDIT_TRAIL], principal.tenant
@@ -39,7 +39,7 @@ async def read(request: web.Request) -> web.Response:
     return json_answer(AuditPage([shown(entry) for entry in items], following, total))
 
 
-def _administers(request: web.Request, principal: Principal) -> bool:
+def administers(request: web.Request, principal: Principal) -> bool:
     """The sign-in itself has been looked at for the scope that the route asks for."""
     admins = request.config_dict[OPERATORS].admin_issuers
     return scopes.holds(principal, "registry:admin") and principal.issuer in admins

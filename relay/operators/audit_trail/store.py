@@ -23,6 +23,10 @@ SELECT * FROM (
     WHERE {whose} AND seq < :before_seq {and_wanted} ORDER BY seq DESC LIMIT :most) AS part
 """
 
+_COUNT: Final = """
+SELECT count(*) FROM (SELECT 1 FROM audit_log WHERE ({whose}) {and_wanted} LIMIT :most) AS counted
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
@@ -69,12 +73,13 @@ class AuditTrail:
             )
             return [_entry(row) for row in found.mappings()]
 
-    async def count(self, tenant: str, wanted: AuditFilter, *, deployment: bool) -> int:
+    async def count(self, tenant: str, wanted: AuditFilter, *, deployment: bool, most: int = 2**62) -> int:
+        """How many there are under a filter, counted up to ``most``."""
         clauses, parameters = _said(wanted)
         whose = " OR ".join(_whose(deployment))
         async with self._db.read() as connection:
             found = await connection.execute(
-                text(f"SELECT count(*) FROM audit_log WHERE ({whose}) {clauses}"), {**parameters, "tenant": tenant}
+                text(_COUNT.format(whose=whose, and_wanted=clauses)), {**parameters, "tenant": tenant, "most": most}
             )
             return int(found.scalar_one())
 

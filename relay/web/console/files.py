@@ -11,7 +11,11 @@ from aiohttp import hdrs, web
 from relay.errors import Refusal
 from relay.web.module import File
 
-TYPES: Final[Mapping[str, str]] = {"console.css": "text/css", "console.js": "text/javascript"}
+TYPES: Final[Mapping[str, str]] = {
+    "console.css": "text/css",
+    "pages.css": "text/css",
+    "console.js": "text/javascript",
+}
 _KEPT: Final = "public, max-age=31536000, immutable"
 
 

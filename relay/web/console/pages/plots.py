@@ -1,0 +1,125 @@
+"""Plots as SVG that stands in a page: drawn by pygal, without the styles and scripts that it puts in.
+
+What a plot looks like is in ``pages.css``, so that it follows the reader's colours. Its numbers stand in a table beside
+it; to assistive technology a plot is one picture with a name.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from xml.etree.ElementTree import Element
+
+import pygal
+from markupsafe import Markup
+
+from relay.operators.analytics.model import Share
+
+WIDTH: Final = 640
+_BAR: Final = 34
+_FRAME: Final = 60
+_LONGEST_LABEL: Final = 24
+_COMMENT: Final = "!--"
+_LEFT_OUT: Final = frozenset({_COMMENT, "style", "script", "desc", "defs", "title"})
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A drawing, None where there is nothing to draw."""
+
+    svg: Markup | None
+
+
+def stacked(name: str, labels: Sequence[str], series: Mapping[str, Sequence[int]]) -> Plot:
+    """A bar for each label, made of one part for each of the series."""
+    if not any(map(any, series.values())):
+        return Plot(None)
+    chart = pygal.HorizontalStackedBar(**_options(len(labels), legend=True))
+    chart.x_labels = _reading_down(list(map(_short, labels)))
+    for each, values in series.items():
+        chart.add(each, _reading_down(list(values)))
+    return _drawn(chart, name)
+
+
+def bars(name: str, labels: Sequence[str], values: Sequence[float], say: Callable[[float], str]) -> Plot:
+    """A bar for each label; ``say`` writes a value."""
+    if not any(values):
+        return Plot(None)
+    chart = pygal.HorizontalBar(**_options(len(labels)), formatter=say)
+    chart.x_labels = _reading_down(list(map(_short, labels)))
+    chart.add("", _reading_down(list(values)))
+    return _drawn(chart, name)
+
+
+def shares(name: str, labels: Sequence[str], values: Sequence[Share]) -> Plot:
+    """A bar for each label, with its interval."""
+    if not values:
+        return Plot(None)
+    chart = pygal.HorizontalBar(**_options(len(labels)), range=(0, 1), formatter=lambda share: f"{share:.0%}")
+    chart.x_labels = _reading_down(list(map(_short, labels)))
+    chart.y_labels = [0, 0.25, 0.5, 0.75, 1]
+    drawn = [{"value": each.share, "ci": {"low": each.low, "high": each.high}} for each in values]
+    chart.add("", _reading_down(drawn))
+    return _drawn(chart, name)
+
+
+def columns(name: str, labels: Sequence[str], values: Sequence[int], *, every: int) -> Plot:
+    """A column for each label, of which every so many are written."""
+    if not any(values):
+        return Plot(None)
+    chart = pygal.Bar(**{**_options(0), "height": 240}, x_labels_major_every=every, show_minor_x_labels=False)
+    chart.x_labels = list(labels)
+    chart.add("", list(values))
+    return _drawn(chart, name)
+
+
+def _options(count: int, *, legend: bool = False) -> dict[str, Any]:
+    return {
+        "width": WIDTH,
+        "height": _FRAME + _BAR * count + (30 if legend else 0),
+        "margin": 8,
+        "css": (),
+        "js": (),
+        "disable_xml_declaration": True,
+        "show_legend": legend,
+        "legend_at_bottom": True,
+        "legend_at_bottom_columns": 4,
+        "max_scale": 6,
+        "integer_scale": True,
+    }
+
+
+def _reading_down(values: list[Any]) -> list[Any]:
+    """Horizontal bars are drawn from the bottom up."""
+    return values[::-1]
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"
+
+
+def _drawn(chart: Any, name: str) -> Plot:  # noqa: ANN401 - pygal has no types
+    chart.add_xml_filter(lambda root: _plain(root, name))
+    # pygal escapes what it writes, names of agents too; nothing else was put together by hand.
+    return Plot(Markup(chart.render(is_unicode=True)))  # noqa: S704
+
+
+def _plain(root: Element, name: str) -> Element:
+    """The drawing alone: no style, no script, no links and no ids, of which a page may have many."""
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if _name(child) in _LEFT_OUT or _is_tooltip(child):
+                parent.remove(child)
+        for attribute in ("id", "style"):
+            parent.attrib.pop(attribute, None)
+    root.set("role", "img")
+    root.set("aria-label", name)
+    return root
+
+
+def _name(element: Element) -> str:
+    tag: object = element.tag
+    return tag.rpartition("}")[2] if isinstance(tag, str) else _COMMENT
+
+
+def _is_tooltip(element: Element) -> bool:
+    return "tooltip-overlay" in element.get("class", "").split()
