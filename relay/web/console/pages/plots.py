@@ -4,6 +4,7 @@ What a plot looks like is in ``pages.css``, so that it follows the reader's colo
 it; to assistive technology a plot is one picture with a name.
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,6 +14,10 @@ import pygal
 from markupsafe import Markup
 
 from relay.operators.analytics.model import Share
+
+# It leaves a finder of modules in the process, for maps, which nobody draws here. Python 3.12 knows no finders of its kind
+# any more, and 3.11 warns of it at every import that comes after.
+sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, pygal.PluginImportFixer)]
 
 WIDTH: Final = 640
 _BAR: Final = 34
