@@ -238,6 +238,21 @@ class TestPages:
         assert (await inside.head("/console/account")).status == 200
         assert (await inside.get("/console/", follow=False)).headers["Location"] == "/console"
 
+    async def test_the_readers_zone(self, inside: Browser) -> None:
+        """Times are those of the zone that the script has noted; of a zone that there is not, they are UTC's."""
+        shown = []
+        for zone in ("UTC", "Asia/Tokyo", "Asia%2FTokyo", "../../etc/passwd", ""):
+            inside.set_cookie(zone, "relay-console-zone")
+            page = await inside.get("/console/account")
+            shown.append(page.text.partition("<time ")[2].partition("</time>")[0].partition(">")[2])
+        assert shown == [
+            "2027-01-15 08:00:00 UTC",
+            "2027-01-15 17:00:00",
+            "2027-01-15 17:00:00",
+            "2027-01-15 08:00:00 UTC",
+            "2027-01-15 08:00:00 UTC",
+        ]
+
     async def test_static_files(self, inside: Browser) -> None:
         """The style and the script may be kept for ever, under an address that changes with them."""
         page: Page = await inside.get("/console/account")
