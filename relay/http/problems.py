@@ -5,14 +5,13 @@ from collections.abc import Mapping
 from http import HTTPStatus
 
 import msgspec
-import psycopg
-import sqlalchemy.exc
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from relay.errors import Code, FieldProblem, Refusal
 from relay.redaction import outline
+from relay.storage.absence import is_away
 
 CONTENT_TYPE = "application/problem+json"
 
@@ -39,7 +38,6 @@ _ROUTING: Mapping[int, tuple[Code, str]] = {
 }
 """What aiohttp refuses by itself, by status."""
 
-_SQLITE_ERROR = 1
 """SQLite's primary code for a statement that is wrong, as opposed to a database that is busy, full or gone."""
 
 
@@ -107,7 +105,7 @@ def refusal_of(error: Exception) -> Refusal:
             code, detail = _ROUTING[error.status]
             allow = error.headers.get("Allow")
             return Refusal(code, detail, headers={} if allow is None else {"Allow": allow})
-        case _ if _is_database_unavailable(error):
+        case _ if is_away(error):
             _log.warning("database_unavailable", **outline(error))
             return Refusal("database_unavailable", "Nothing was stored. Send the same request again.")
         case _:
@@ -141,13 +139,3 @@ def _abandon(request: web.Request, error: Exception) -> None:
     if not isinstance(error, ConnectionError):
         request[PROBLEM] = failure(error).code
     raise ConnectionResetError("the answer had begun") from None
-
-
-def _is_database_unavailable(error: Exception) -> bool:
-    if isinstance(error, sqlalchemy.exc.TimeoutError | psycopg.OperationalError | psycopg.InterfaceError):
-        return True
-    if not isinstance(error, sqlalchemy.exc.OperationalError | sqlalchemy.exc.InterfaceError):
-        return False
-    # A missing table is an OperationalError of sqlite3 as well, and no retry will bring it.
-    sqlite_code = getattr(error.orig, "sqlite_errorcode", None)
-    return sqlite_code is None or sqlite_code & 0xFF != _SQLITE_ERROR

@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from typing import Generic, TypeVar
 
+from relay.storage.absence import would_meet_each
+
 Row = TypeVar("Row")
 Result = TypeVar("Result")
 
@@ -18,7 +20,8 @@ class GroupCommit(Generic[Row, Result]):
 
     ``write`` takes a batch and returns one result per row, in order. ``keys`` names what a batch may hold only once:
     rows that share a key with an earlier one join a later flush. If a batch of several fails, its rows are written one
-    by one, so that a bad row fails alone.
+    by one, so that a bad row fails alone; unless the error ``meets_each`` of them, such as that of a database which is
+    away: then all fail with it, instead of waiting in vain one after the other.
     """
 
     def __init__(
@@ -28,11 +31,13 @@ class GroupCommit(Generic[Row, Result]):
         *,
         most: int = 128,
         capacity: int = 1024,
+        meets_each: Callable[[Exception], bool] = would_meet_each,
     ) -> None:
         self._write = write
         self._keys = keys
         self._most = most
         self._capacity = capacity
+        self._meets_each = meets_each
         self._waiting: deque[tuple[Row, asyncio.Future[Result]]] = deque()
         self._arrived = asyncio.Event()
 
@@ -84,9 +89,10 @@ class GroupCommit(Generic[Row, Result]):
                 future.set_result(result)
 
     async def _one_by_one(self, batch: Sequence[tuple[Row, asyncio.Future[Result]]], error: Exception) -> None:
-        if len(batch) == 1:
-            if not batch[0][1].done():
-                batch[0][1].set_exception(error)
+        if len(batch) == 1 or self._meets_each(error):
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(error)
             return
         for entry in batch:
             await self._flush([entry])

@@ -1,6 +1,7 @@
 """Group commit: every row gets its own result, whatever shares its batch, fails beside it, or hangs up."""
 
 import asyncio
+import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager
@@ -9,7 +10,10 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
+from relay.storage.engine import Database
 from relay.storage.group_commit import GroupCommit, QueueFullError
 
 
@@ -226,3 +230,52 @@ async def test_rows_that_wait_before_anybody_flushes_are_written_when_somebody_d
         flusher = tasks.create_task(group.run())
         assert await early == 0
         flusher.cancel()
+
+
+async def test_a_database_that_is_away_is_waited_for_once(database: Database):
+    """A missing table, a value that breaks a rule: each row is tried alone. A lock that is not given up, a server that
+    is gone: no row is tried again, for each would wait as long."""  # noqa: D209
+    batches: list[int] = []
+    statement = ""
+
+    async def write(batch: Sequence[int]) -> Sequence[int]:
+        batches.append(len(batch))
+        async with database.write() as connection:
+            if statement == "away":
+                raise await away(database)
+            await connection.execute(text(statement))
+        return batch
+
+    async def three() -> list[int | BaseException]:
+        group: GroupCommit[int, int] = GroupCommit(write, lambda _: ())
+        async with asyncio.TaskGroup() as tasks:
+            flusher = tasks.create_task(group.run())
+            results = await asyncio.gather(*(group.submit(n) for n in range(3)), return_exceptions=True)
+            flusher.cancel()
+        return results
+
+    statement = "SELECT 1 FROM no_such_table"
+    assert all(isinstance(result, DBAPIError) for result in await three())
+    assert batches == [3, 1, 1, 1]
+    batches.clear()
+    statement = "away"
+    assert all(isinstance(result, DBAPIError) for result in await three())
+    assert batches == [3]
+
+
+async def away(database: Database) -> DBAPIError:
+    """What SQLAlchemy raises when a lock is not had, or when the server has ended the connection."""
+    try:
+        if database.dialect == "sqlite":
+            other = sqlite3.connect(database.url.database or "", timeout=0)
+            try:
+                other.execute("BEGIN IMMEDIATE")  # while the batch holds the lock
+            except sqlite3.Error as error:
+                raise DBAPIError.instance(None, None, error, sqlite3.Error) from error
+            finally:
+                other.close()
+        async with database.read() as connection:
+            await connection.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
+    except DBAPIError as error:
+        return error
+    raise AssertionError("it was there")
