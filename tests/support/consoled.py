@@ -1,5 +1,6 @@
 """A relay with a console that really delivers: its specialists, people who rate, and somebody who operates it."""
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -90,6 +91,17 @@ class Consoled:
         return dict(
             await self.call("POST", "/api/feedback", {**said, "comment": comment} if comment else said, user=user)
         )
+
+    async def reached(self, submission: str, state: str) -> None:
+        """Return once it is in this state; the test's timeout bounds the wait."""
+        while (await self.state(submission)) != state:  # noqa: ASYNC110 - it is the database that is asked
+            await asyncio.sleep(0.02)
+
+    async def state(self, submission: str) -> str:
+        rows = await self.world.rows(
+            f"SELECT d.state FROM submissions s JOIN deliveries d ON d.submission = s.seq WHERE s.id = '{submission}'"
+        )
+        return str(rows[0]["state"])
 
     async def address(self, submission: str) -> str:
         """The page of a submission."""

@@ -39,9 +39,37 @@ def percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.1f} %"
 
 
+_ENDS: Final[Mapping[str, str]] = {
+    "retry": "failed, to be tried again",
+    "lost": "lost, nothing was heard of it",
+    "released": "given back before it was sent",
+    "conflict": "conflict: the specialist keeps other content under this UUID",
+}
+_CAUSES: Final[Mapping[str, str]] = {
+    "accept": "right after it was accepted",
+    "schedule": "by the schedule",
+    "repeat": "its owner sent it once more",
+    "retry": "its owner asked for it",
+    "sign_in": "its owner was here",
+    "reconcile": "what the specialist keeps was read back",
+}
+
+
+def end(code: str) -> str:
+    """What came of an attempt."""
+    return _ENDS.get(code) or words(code)
+
+
+def cause(code: str) -> str:
+    """Why an attempt was made."""
+    return _CAUSES.get(code) or words(code)
+
+
 FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "words": words,
     "number": number,
     "duration": duration,
     "percent": percent,
+    "end": end,
+    "cause": cause,
 }

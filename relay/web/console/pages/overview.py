@@ -21,7 +21,7 @@ from relay.web.console.pages.agents import WAITING
 from relay.web.console.pages.asked import asked
 from relay.web.console.shell import FRAGMENT, Pages, render
 from relay.web.console.visits import UTC_ZONE, Visit
-from relay.web.console.wording import duration, words
+from relay.web.console.wording import words
 
 MINUTES: Final = 60
 DAYS: Final[Mapping[str, int]] = {"day": 1, "week": 7, "month": 30}
@@ -88,7 +88,7 @@ def _now(views: list[View], pace: Pace, zone: ZoneInfo) -> dict[str, Any]:
         "backlog_plot": plots.stacked(
             "Backlog by agent", agents, {words(state): [row.totals.get(state, 0) for row in rows] for state in WAITING}
         ),
-        "oldest_plot": plots.bars("Oldest waiting by agent", agents, ages, lambda age: duration(round(age))),
+        "oldest_plot": plots.durations("Oldest waiting by agent", agents, ages),
         "pace_plot": plots.columns("Saved per minute", [_clock(at, zone) for at in minutes], pace.saved, every=10),
     }
 
@@ -105,8 +105,8 @@ def _ratings(figures: Breakdown) -> dict[str, Any]:
         "shares_plot": plots.shares(
             "Share of thumbs up by agent", [agent for agent, _ in shares], [share for _, share in shares]
         ),
-        "reasons_plot": plots.bars(
-            "Failures by reason", [words(name) for name, _ in reasons], [n for _, n in reasons], lambda n: f"{n:,.0f}"
+        "reasons_plot": plots.counts(
+            "Failures by reason", [words(name) for name, _ in reasons], [count for _, count in reasons]
         ),
     }
 

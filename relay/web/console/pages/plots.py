@@ -14,9 +14,10 @@ import pygal
 from markupsafe import Markup
 
 from relay.operators.analytics.model import Share
+from relay.web.console.wording import duration
 
-# It leaves a finder of modules in the process, for maps, which nobody draws here. Python 3.12 knows no finders of its kind
-# any more, and 3.11 warns of it at every import that comes after.
+# It leaves a finder of modules in the process, for maps, which nobody draws here. Python 3.12 does not know finders of
+# its kind any more, and 3.11 warns of it at every import that comes after.
 sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, pygal.PluginImportFixer)]
 
 WIDTH: Final = 640
@@ -34,6 +35,13 @@ class Plot:
     svg: Markup | None
 
 
+_COUNTS: Final = (1, 2, 5)
+_TIMES: Final = tuple(1000 * seconds for seconds in (
+    1, 5, 10, 30, 60, 300, 900, 1800, 3600, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000, 31_536_000,
+))  # fmt: skip
+_MOST_STEPS: Final = 6
+
+
 def stacked(name: str, labels: Sequence[str], series: Mapping[str, Sequence[int]]) -> Plot:
     """A bar for each label, made of one part for each of the series."""
     if not any(map(any, series.values())):
@@ -42,14 +50,27 @@ def stacked(name: str, labels: Sequence[str], series: Mapping[str, Sequence[int]
     chart.x_labels = _reading_down(list(map(_short, labels)))
     for each, values in series.items():
         chart.add(each, _reading_down(list(values)))
+    chart.y_labels = _steps(max(map(sum, zip(*series.values(), strict=True))), _count_step)
     return _drawn(chart, name)
 
 
-def bars(name: str, labels: Sequence[str], values: Sequence[float], say: Callable[[float], str]) -> Plot:
-    """A bar for each label; ``say`` writes a value."""
+def counts(name: str, labels: Sequence[str], values: Sequence[int]) -> Plot:
+    """A bar for each label."""
+    return _bars(name, labels, values, _count_step, lambda count: f"{count:,.0f}")
+
+
+def durations(name: str, labels: Sequence[str], values: Sequence[int]) -> Plot:
+    """A bar for each label, in milliseconds."""
+    return _bars(name, labels, values, _time_step, lambda milliseconds: duration(round(milliseconds)))
+
+
+def _bars(
+    name: str, labels: Sequence[str], values: Sequence[int], step: Callable[[int], int], say: Callable[[float], str]
+) -> Plot:
     if not any(values):
         return Plot(None)
-    chart = pygal.HorizontalBar(**_options(len(labels)), formatter=say)
+    chart = pygal.HorizontalBar(**_options(len(labels)), value_formatter=say)
+    chart.y_labels = _steps(max(values), step)
     chart.x_labels = _reading_down(list(map(_short, labels)))
     chart.add("", _reading_down(list(values)))
     return _drawn(chart, name)
@@ -59,7 +80,7 @@ def shares(name: str, labels: Sequence[str], values: Sequence[Share]) -> Plot:
     """A bar for each label, with its interval."""
     if not values:
         return Plot(None)
-    chart = pygal.HorizontalBar(**_options(len(labels)), range=(0, 1), formatter=lambda share: f"{share:.0%}")
+    chart = pygal.HorizontalBar(**_options(len(labels)), range=(0, 1), value_formatter=lambda share: f"{share:.0%}")
     chart.x_labels = _reading_down(list(map(_short, labels)))
     chart.y_labels = [0, 0.25, 0.5, 0.75, 1]
     drawn = [{"value": each.share, "ci": {"low": each.low, "high": each.high}} for each in values]
@@ -72,6 +93,8 @@ def columns(name: str, labels: Sequence[str], values: Sequence[int], *, every: i
     if not any(values):
         return Plot(None)
     chart = pygal.Bar(**{**_options(0), "height": 240}, x_labels_major_every=every, show_minor_x_labels=False)
+    chart.value_formatter = lambda count: f"{count:,.0f}"
+    chart.y_labels = _steps(max(values), _count_step)
     chart.x_labels = list(labels)
     chart.add("", list(values))
     return _drawn(chart, name)
@@ -88,9 +111,27 @@ def _options(count: int, *, legend: bool = False) -> dict[str, Any]:
         "show_legend": legend,
         "legend_at_bottom": True,
         "legend_at_bottom_columns": 4,
-        "max_scale": 6,
-        "integer_scale": True,
+        "truncate_label": -1,
     }
+
+
+def _steps(most: int, step: Callable[[int], int]) -> list[int]:
+    """The marks of an axis: whole numbers, few of them, the last not below the greatest value."""
+    by = step(most)
+    return list(range(0, most + by, by))
+
+
+def _count_step(most: int) -> int:
+    power = 1
+    while True:
+        for step in _COUNTS:
+            if most <= step * power * _MOST_STEPS:
+                return step * power
+        power *= 10
+
+
+def _time_step(most: int) -> int:
+    return next((step for step in _TIMES if most <= step * _MOST_STEPS), _TIMES[-1])
 
 
 def _reading_down(values: list[Any]) -> list[Any]:
