@@ -12,9 +12,16 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from sqlalchemy import URL, QueuePool, TextClause, event, make_url, text
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from relay.storage.express import SQLITE_BUSY_SECONDS, SQLITE_PRAGMAS, Line, WritingThread
+from relay.storage.express import (
+    SQLITE_BUSY_SECONDS,
+    SQLITE_LEAST_BUSY_SECONDS,
+    SQLITE_PRAGMAS,
+    Line,
+    WritingThread,
+)
 
 T = TypeVar("T")
 
@@ -89,8 +96,26 @@ class Database:
             async with self._writer.begin() as connection:
                 yield connection
         else:
-            async with self._turn, self._writer.begin() as connection:
+            async with self._taking_turns(), self._writer.begin() as connection:
                 yield connection
+
+    @asynccontextmanager
+    async def _taking_turns(self) -> AsyncIterator[float]:
+        """SQLite: nobody else of this process writes meanwhile. Gives the seconds to wait for other processes.
+
+        Both waits together are bounded, so that whoever stands behind others is told in time that the file is locked.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + SQLITE_BUSY_SECONDS
+        try:
+            async with asyncio.timeout_at(until):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise PoolTimeoutError("other writers of this process wait for the file as well") from None
+        try:
+            yield max(until - loop.time(), SQLITE_LEAST_BUSY_SECONDS)
+        finally:
+            self._turn.release()
 
     @asynccontextmanager
     async def statement(self) -> AsyncIterator[AsyncConnection]:
@@ -112,8 +137,8 @@ class Database:
         """SQLite: one transaction, carried out in the thread that writes."""
         if self._thread is None:
             raise TypeError("only SQLite has a thread that writes")
-        async with self._turn:
-            return await self._thread.run(work)
+        async with self._taking_turns() as seconds:
+            return await self._thread.run(work, seconds)
 
     @asynccontextmanager
     async def connect_for_migration(self) -> AsyncIterator[AsyncConnection]:

@@ -20,8 +20,9 @@ from sqlalchemy.exc import DBAPIError
 T = TypeVar("T")
 
 SQLITE_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "recursive_triggers = ON")
-SQLITE_BUSY_SECONDS = 30
-"""How long a writer waits for another process."""
+SQLITE_BUSY_SECONDS = 30.0
+"""How long a writer waits for its turn and for other processes, together."""
+SQLITE_LEAST_BUSY_SECONDS = 0.1
 
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 
@@ -93,22 +94,27 @@ class WritingThread:
         self._path = path
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="sqlite-writer")
         self._connection: sqlite3.Connection | None = None
+        self._patience = SQLITE_BUSY_SECONDS
 
-    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def run(self, work: Callable[[sqlite3.Connection], T], seconds: float = SQLITE_BUSY_SECONDS) -> T:
         """Carry out ``work`` as one transaction; returns after the commit. Raises `DBAPIError`.
 
-        A caller who is cancelled leaves; the transaction comes to its end all the same.
+        ``seconds`` is how long to wait for the lock of another process. A caller who is cancelled leaves; the
+        transaction comes to its end all the same.
         """
         loop = asyncio.get_running_loop()
         try:
-            return await asyncio.shield(loop.run_in_executor(self._executor, self._transaction, work))
+            return await asyncio.shield(loop.run_in_executor(self._executor, self._transaction, work, seconds))
         except sqlite3.Error as error:
             raise _wrapped(error, sqlite3.Error) from error
 
-    def _transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _transaction(self, work: Callable[[sqlite3.Connection], T], seconds: float) -> T:
         if self._connection is None:
             self._connection = self._connect()
         connection = self._connection
+        if abs(seconds - self._patience) > 1:  # a little more or less is not worth a statement
+            connection.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
+            self._patience = seconds
         connection.execute("BEGIN IMMEDIATE")
         try:
             result = work(connection)

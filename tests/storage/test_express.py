@@ -9,9 +9,11 @@ import psycopg
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from relay.storage.absence import is_away
 from relay.storage.engine import Database
-from relay.storage.express import Line, for_psycopg
+from relay.storage.express import Line, WritingThread, for_psycopg
 
 NEW_AGENT = "INSERT INTO agents (id, name, revision, updated_at) VALUES (:id, 'x', 1, 1)"
 
@@ -115,6 +117,42 @@ async def test_writers_of_one_process_take_turns(sqlite: Database):
         *(other(n) for n in range(10)),
     )
     assert len(await agents(sqlite)) == 20
+
+
+async def test_who_stands_behind_others_is_told_in_time(sqlite: Database, monkeypatch: pytest.MonkeyPatch):
+    """The wait for one's turn counts: it ends with an error that says the database is away, whichever way one writes,
+    and the turn goes to whoever comes next."""  # noqa: D209
+    monkeypatch.setattr("relay.storage.engine.SQLITE_BUSY_SECONDS", 0.02)
+    async with sqlite.write():
+        with pytest.raises(PoolTimeoutError) as behind:
+            await sqlite.transact(lambda _: None)
+        assert is_away(behind.value)
+        with pytest.raises(PoolTimeoutError):
+            async with sqlite.write():
+                raise AssertionError("two writers at once")
+    assert await sqlite.transact(lambda _: "its turn") == "its turn"
+
+
+async def test_what_is_left_of_the_patience_is_for_other_processes(sqlite: Database):
+    """With another process at the lock, a transaction that has waited for its turn fails sooner, and is told that the
+    database is away; the next one has the whole patience again."""  # noqa: D209
+    asked: list[int] = []
+
+    def asking(connection: sqlite3.Connection) -> None:
+        asked.append(connection.execute("PRAGMA busy_timeout").fetchone()[0])
+
+    thread = WritingThread(sqlite.url.database or "")
+    await thread.run(asking)
+    other = sqlite3.connect(sqlite.url.database or "")
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(DBAPIError) as locked:
+        await thread.run(asking, 0.01)
+    assert is_away(locked.value)
+    other.close()
+    await thread.run(asking, 0.01)
+    await thread.run(asking)
+    await thread.close()
+    assert asked == [30_000, 10, 30_000]
 
 
 async def test_a_caller_who_leaves_does_not_cut_the_transaction(sqlite: Database):
