@@ -4,6 +4,7 @@ All attempts at one submission are children of the request that brought it, when
 context is stored with the submission. Names are those of OpenTelemetry's conventions for HTTP and for generative AI.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 from urllib.parse import urlsplit
@@ -23,12 +24,15 @@ EVALUATION: Final = "gen_ai.evaluation.result"
 EVALUATION_NAME: Final = "user_rating"
 RESPONSE_ID: Final = "gen_ai.response.id"
 """Also the kind of evidence by which provenance names the response that was rated."""
+RUN_SPAN: Final = "traceparent"
+"""The kind of evidence by which provenance names the span of the run: the conventions want an evaluation below it."""
 
 SCORES: Final = {"up": 1.0, "down": 0.0}
 
-RESPONSES: Final = """
-SELECT e.id FROM provenance p JOIN provenance_evidence e ON e.provenance = p.seq
-WHERE p.owner = :owner AND p.task = :task AND p.agent = :agent AND e.kind = :kind LIMIT 2
+EVALUATED: Final = f"""
+SELECT e.kind, min(e.id) AS id FROM provenance p JOIN provenance_evidence e ON e.provenance = p.seq
+WHERE p.owner = :owner AND p.task = :task AND p.agent = :agent AND e.kind IN ('{RESPONSE_ID}', '{RUN_SPAN}')
+GROUP BY e.kind HAVING count(*) = 1
 """
 
 
@@ -63,12 +67,12 @@ class DeliveryTraces:
             self._tracing.tell(await self._evaluation(claimed, own, at))
 
     async def _evaluation(self, claimed: Claimed, own: TraceContext, at: float) -> Event:
-        response = await self._response(claimed)
+        evaluated = await self._evaluated(claimed)
         explained = claimed.comment if self._comments else None
-        optional = {RESPONSE_ID: response, "gen_ai.evaluation.explanation": explained}
+        optional = {RESPONSE_ID: evaluated.get(RESPONSE_ID), "gen_ai.evaluation.explanation": explained}
         return Event(
             name=EVALUATION,
-            context=own,
+            context=TraceContext.read([evaluated.get(RUN_SPAN, "")]) or own,
             at=at,
             attributes={
                 "gen_ai.evaluation.name": EVALUATION_NAME,
@@ -80,20 +84,15 @@ class DeliveryTraces:
             },
         )
 
-    async def _response(self, claimed: Claimed) -> str | None:
-        """The model's response that the task came to, if provenance names exactly one."""
-        looked_up = {
-            "owner": claimed.owner,
-            "task": claimed.task,
-            "agent": claimed.claim.agent,
-            "kind": RESPONSE_ID,
-        }
+    async def _evaluated(self, claimed: Claimed) -> Mapping[str, str]:
+        """The model's response that the task came to, and the span of its run: each if provenance names exactly one."""
+        task = {"owner": claimed.owner, "task": claimed.task, "agent": claimed.claim.agent}
         try:
             async with self._db.read() as connection:
-                found = (await connection.execute(self._db.sql(RESPONSES), looked_up)).scalars().all()
+                found = await connection.execute(self._db.sql(EVALUATED), task)
+                return {row.kind: row.id for row in found}
         except (DBAPIError, PoolTimeoutError, OSError):
-            return None
-        return found[0] if len(found) == 1 else None
+            return {}
 
 
 def _span(

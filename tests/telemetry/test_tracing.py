@@ -169,6 +169,24 @@ async def test_who_begins_a_trace_decides_whether_it_is_recorded(
     assert collector.authorizations == {"Bearer collector-secret"}
 
 
+async def test_an_evaluation_stands_below_the_run_where_that_is_known(
+    tmp_path: Path, database_url: str, collector: OtlpCollector
+):
+    """Where provenance names the span of the run, the event is in its trace; two of a kind name nothing."""
+    run, response = f"00-{TRACE}-{SPAN}-01", "gen_ai.response.id"
+    async with (
+        Specialist() as specialist,
+        tracing_relay(tmp_path, database_url, collector, specialist.origin) as relay,
+    ):
+        twice = [{"kind": response, "id": "resp_1"}, {"kind": response, "id": "resp_2"}]
+        await relay.record("t1", evidence=[{"kind": "traceparent", "id": run}, *twice])
+        assert (await relay.rate("t1")).status == 201
+        await collector.until(lambda: collector.events)
+    [event] = collector.events
+    assert (event.trace_id, event.span_id) == (TRACE, SPAN)
+    assert response not in event.attributes
+
+
 async def test_a_collector_that_fails_is_nobodys_trouble(
     tmp_path: Path, sqlite_database_url: str, collector: OtlpCollector
 ):
