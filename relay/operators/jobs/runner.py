@@ -98,7 +98,7 @@ class Runner:
 def _readable(row: RowMapping) -> Job | None:
     try:
         return job_of(row)
-    except TypeError:
+    except (TypeError, ValueError):
         return None
 
 

@@ -168,7 +168,7 @@ class Jobs:
 
 
 def job_of(row: RowMapping) -> Job:
-    """The job of a row that was taken. Raises TypeError where its filter says what this program does not know."""
+    """The job of a row that was taken. Raises TypeError or ValueError where this program cannot read its filter."""
     members: Mapping[str, Any] = {
         **row,
         "filter": SubmissionFilter(**json.loads(row["filter"])),
