@@ -85,6 +85,17 @@ def upgrade() -> None:
         postgresql_where=sa.text("erased_at IS NULL"),
         sqlite_where=sa.text("erased_at IS NULL"),
     )
+    op.create_index(
+        "ix_deliveries_failed",
+        "deliveries",
+        ["tenant", "state", "submission"],
+        unique=False,
+        postgresql_where=sa.text("state IN ('rejected', 'conflict', 'exhausted', 'abandoned')"),
+        sqlite_where=sa.text("state IN ('rejected', 'conflict', 'exhausted', 'abandoned')"),
+    )
+    if dialect == "postgresql":
+        op.create_index("ix_submissions_created", "submissions", ["created_at"], unique=False, postgresql_using="brin")
+        op.create_index("ix_deliveries_saved", "deliveries", ["saved_at"], unique=False, postgresql_using="brin")
     op.create_table(
         "jobs",
         sa.Column("seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),

@@ -169,6 +169,8 @@ submissions = Table(
         postgresql_where=text("erased_at IS NULL"),
         sqlite_where=text("erased_at IS NULL"),
     ),
+    # For who looks at a span of time: rows lie in the order in which they were made, so that ranges of pages suffice.
+    Index("ix_submissions_created", "created_at", postgresql_using="brin").ddl_if(dialect="postgresql"),
 )
 
 deliveries = Table(
@@ -241,6 +243,17 @@ deliveries = Table(
         postgresql_where=text("check_due_at IS NOT NULL"),
         sqlite_where=text("check_due_at IS NOT NULL"),
     ),
+    # What operators look for among millions that are saved. What is saved at its first schedule never stands in it.
+    Index(
+        "ix_deliveries_failed",
+        "tenant",
+        "state",
+        "submission",
+        postgresql_where=text("state IN ('rejected', 'conflict', 'exhausted', 'abandoned')"),
+        sqlite_where=text("state IN ('rejected', 'conflict', 'exhausted', 'abandoned')"),
+    ),
+    # How many are saved in a minute.
+    Index("ix_deliveries_saved", "saved_at", postgresql_using="brin").ddl_if(dialect="postgresql"),
 )
 
 attempts = Table(
