@@ -41,6 +41,7 @@ audience = "{relay}"
 tenant_claim = "tenant"
 [registry]
 admin_issuers = ["{issuer}"]
+{registry}
 [logging]
 level = "error"
 [console]
@@ -151,7 +152,13 @@ class World:
 
 @asynccontextmanager
 async def world(
-    directory: Path, database_url: str, clock: Clock, *, scopes: tuple[str, ...] = SCOPES, more: str = ""
+    directory: Path,
+    database_url: str,
+    clock: Clock,
+    *,
+    scopes: tuple[str, ...] = SCOPES,
+    registry: str = "",
+    more: str = "",
 ) -> AsyncIterator[World]:
     """The issuer and a relay with a console, on one clock."""
     state = directory / "issuer"
@@ -161,7 +168,8 @@ async def world(
             path = directory / "relay.toml"
             quoted = ", ".join(f'"{scope}"' for scope in scopes)
             written = {"relay": url, "database": database_url, "issuer": issuer.url, "state": state}
-            path.write_text(CONFIG.format(**written, scopes=quoted, more=more.replace("{issuer}", issuer.url)))
+            more = more.replace("{issuer}", issuer.url)
+            path.write_text(CONFIG.format(**written, scopes=quoted, registry=registry, more=more))
             async with assembled(load(path, {}), clock=clock) as relay, _served(relay, listener):
                 yield World(relay, url, issuer, path)
 

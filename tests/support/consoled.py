@@ -10,11 +10,12 @@ from typing import Any
 from urllib.parse import quote
 
 import aiohttp
+from sqlalchemy import text
 
 from relay.clock import Clock, SystemClock
 from relay.demo.issuer import TokenRequest
 from relay.processes import running
-from tests.support.console import World, world
+from tests.support.console import SCOPES, World, world
 from tests.support.specialist import Specialist
 
 MORE = """
@@ -92,6 +93,11 @@ class Consoled:
             await self.call("POST", "/api/feedback", {**said, "comment": comment} if comment else said, user=user)
         )
 
+    async def change(self, statement: str) -> None:
+        """Change the database as nobody in this process does."""
+        async with self.world.relay.db.write() as connection:
+            await connection.execute(text(statement))
+
     async def reached(self, submission: str, state: str) -> None:
         """Return once it is in this state; the test's timeout bounds the wait."""
         while (await self.state(submission)) != state:  # noqa: ASYNC110 - it is the database that is asked
@@ -119,6 +125,8 @@ async def consoled(
     clock: Clock | None = None,
     agents: tuple[str, ...] = ("literature", "chemistry"),
     schedule: str = ONE_TRY,
+    scopes: tuple[str, ...] = SCOPES,
+    registry: str = "",
 ) -> AsyncIterator[Consoled]:
     """By default a specialist that does not answer well once is not asked again."""
     (directory / "bearer").write_text("pilot-secret-0123456789abcdef")
@@ -133,7 +141,9 @@ async def consoled(
             for agent, specialist in specialists.items()
         ]
         async with (
-            world(directory, database_url, clock or SystemClock(), more="".join(parts)) as made,
+            world(
+                directory, database_url, clock or SystemClock(), scopes=scopes, registry=registry, more="".join(parts)
+            ) as made,
             running(made.relay, worker=True),
             aiohttp.ClientSession() as http,  # noqa: TID251 - a Workbench, not the relay
         ):

@@ -50,18 +50,18 @@ def stacked(name: str, labels: Sequence[str], series: Mapping[str, Sequence[int]
     chart.x_labels = _reading_down(list(map(_short, labels)))
     for each, values in series.items():
         chart.add(each, _reading_down(list(values)))
-    chart.y_labels = _steps(max(map(sum, zip(*series.values(), strict=True))), _count_step)
+    chart.y_labels = steps(max(map(sum, zip(*series.values(), strict=True))), count_step)
     return _drawn(chart, name)
 
 
 def counts(name: str, labels: Sequence[str], values: Sequence[int]) -> Plot:
     """A bar for each label."""
-    return _bars(name, labels, values, _count_step, lambda count: f"{count:,.0f}")
+    return _bars(name, labels, values, count_step, lambda count: f"{count:,.0f}")
 
 
 def durations(name: str, labels: Sequence[str], values: Sequence[int]) -> Plot:
     """A bar for each label, in milliseconds."""
-    return _bars(name, labels, values, _time_step, lambda milliseconds: duration(round(milliseconds)))
+    return _bars(name, labels, values, time_step, lambda milliseconds: duration(round(milliseconds)))
 
 
 def _bars(
@@ -70,7 +70,7 @@ def _bars(
     if not any(values):
         return Plot(None)
     chart = pygal.HorizontalBar(**_options(len(labels)), value_formatter=say)
-    chart.y_labels = _steps(max(values), step)
+    chart.y_labels = steps(max(values), step)
     chart.x_labels = _reading_down(list(map(_short, labels)))
     chart.add("", _reading_down(list(values)))
     return _drawn(chart, name)
@@ -94,7 +94,7 @@ def columns(name: str, labels: Sequence[str], values: Sequence[int], *, every: i
         return Plot(None)
     chart = pygal.Bar(**{**_options(0), "height": 240}, x_labels_major_every=every, show_minor_x_labels=False)
     chart.value_formatter = lambda count: f"{count:,.0f}"
-    chart.y_labels = _steps(max(values), _count_step)
+    chart.y_labels = steps(max(values), count_step)
     chart.x_labels = list(labels)
     chart.add("", list(values))
     return _drawn(chart, name)
@@ -115,13 +115,13 @@ def _options(count: int, *, legend: bool = False) -> dict[str, Any]:
     }
 
 
-def _steps(most: int, step: Callable[[int], int]) -> list[int]:
+def steps(most: int, step: Callable[[int], int]) -> list[int]:
     """The marks of an axis: whole numbers, few of them, the last not below the greatest value."""
     by = step(most)
     return list(range(0, most + by, by))
 
 
-def _count_step(most: int) -> int:
+def count_step(most: int) -> int:
     power = 1
     while True:
         for step in _COUNTS:
@@ -130,7 +130,7 @@ def _count_step(most: int) -> int:
         power *= 10
 
 
-def _time_step(most: int) -> int:
+def time_step(most: int) -> int:
     return next((step for step in _TIMES if most <= step * _MOST_STEPS), _TIMES[-1])
 
 
