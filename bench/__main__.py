@@ -20,6 +20,7 @@ from rich.console import Console
 
 from bench import report, stage
 from bench.accept import accept
+from bench.console import console as console_pages
 from bench.drain import drain
 from bench.history import history
 from bench.live import live
@@ -40,6 +41,7 @@ def works(arguments: argparse.Namespace) -> dict[str, Work]:
         "drain": lambda d, c: drain(d, c, rounds, arguments.deliveries),
         "stalled": lambda d, c: stalled(d, c, rounds, arguments.deliveries),
         "live": lambda d, c: live(d, c, rounds, 300),
+        "console": lambda d, c: console_pages(d, c, rounds, arguments.consoled),
         "history": lambda d, c: history(d, c, rounds, arguments.rows),
         "memory": lambda d, c: memory(d, c, arguments.submissions),
     }
@@ -66,6 +68,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=5, help="of load in a round of accepting")
     parser.add_argument("--deliveries", type=int, default=5_000, help="in a round of draining")
     parser.add_argument("--rows", type=int, default=5_000_000, help="finished, for the history")
+    parser.add_argument("--consoled", type=int, default=1_000_000, help="submissions behind the console's pages")
     parser.add_argument("--submissions", type=int, default=100_000, help="for the memory")
     parser.add_argument("--write", type=Path, help="a Markdown file whose table and plot are to be replaced")
     arguments = parser.parse_args()
