@@ -31,7 +31,11 @@ def owners() -> None:
 
 @owners.command()
 @click.option("--issuer", required=True, help="The issuer of the person's tokens, as the configuration names it.")
-@click.option("--client", required=True, help="The client through which the person came.")
+@click.option(
+    "--client",
+    required=True,
+    help="The client through which the person came; '' for the name under which they operate the relay.",
+)
 @click.option(
     "--subject-file",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),

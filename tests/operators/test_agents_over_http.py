@@ -294,7 +294,8 @@ async def test_with_four_eyes_another_person_approves(tmp_path: Path, database_u
     """The proposer gets a 409 of its own; anybody else who may approve can. Both are told by their public names."""
     async with small_world(tmp_path, database_url, four_eyes=str(four_eyes).lower()) as (gateway, _):
         await operate(gateway, "POST", f"{LITERATURE}/proposals", MOVED, sub="peter")
-        own = await decide(gateway, "versions/2/approve", sub="peter")
+        # Whichever program they use: at a terminal, in the console.
+        own = await decide(gateway, "versions/2/approve", sub="peter", client_id="another")
         if not four_eyes:
             assert own.status == 200
             return

@@ -15,6 +15,7 @@ from relay.identity.model import Principal
 from relay.identity.owner_keys import OwnerKeys
 from relay.identity.owners import Owners
 from relay.operators import audit
+from relay.operators.actors import operator
 from relay.web.console.sessions.model import Contents, Lifetime, Session, hash_of, new_secret
 from relay.web.console.sessions.store import SessionRows
 from relay.web.console.sign_in.model import SignInFailed
@@ -60,13 +61,13 @@ class Sessions:
         """Begin a session; what its cookie holds, always something new. The browser's former one ends."""
         secret = new_secret()
         id_hash, now = hash_of(secret), self._now()
-        operator = await self._operator(who.principal)
+        name = await self._operator(who.principal)
         sealed, kid = self._seal(
             id_hash, Contents(name=who.identity.name, access=who.tokens.access, refresh=who.tokens.refresh)
         )
         session = Session(
             id_hash=id_hash,
-            operator=operator,
+            operator=name,
             tenant=who.principal.tenant,
             sealed=sealed,
             seal_kid=kid,
@@ -80,7 +81,7 @@ class Sessions:
                 await self._rows.remove(connection, hash_of(former))
             await self._rows.add(connection, session)
             await audit.record(
-                connection, at=now, actor=operator, action="console.sign_in", target="console", tenant=session.tenant
+                connection, at=now, actor=name, action="console.sign_in", target="console", tenant=session.tenant
             )
         return secret
 
@@ -190,7 +191,7 @@ class Sessions:
         raise _not_now()
 
     async def _operator(self, principal: Principal) -> str:
-        return (await self._owners.ensure(principal.owner, seal_subject=False)).key
+        return (await self._owners.ensure(operator(principal), seal_subject=False)).key
 
     async def _drop(self, session: Session) -> None:
         async with self._rows.db.write() as connection:
