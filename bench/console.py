@@ -1,5 +1,6 @@
 """Whether a million submissions behind the console's pages make them slower to open than a thousand."""
 
+import statistics
 import time
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -68,7 +69,7 @@ FILL = {
 
 
 async def console(directory: Path, cluster: Cluster, rounds: int, rows: int) -> list[Measured]:
-    """Two relays with a console, one over ``rows`` and one over `FEW`; each round opens the pages of both by turns."""
+    """Two relays with a console, one over ``rows`` and one over `FEW`; each page of both is opened by turns."""
     times: dict[str, list[list[float]]] = {page: [[], []] for page in PAGES}
     async with AsyncExitStack() as stack:
         browsers = []
@@ -88,10 +89,10 @@ async def console(directory: Path, cluster: Cluster, rounds: int, rows: int) -> 
             browsers.append(browser)
         for number in range(rounds + 1):
             for page, address in PAGES.items():
-                for side, browser in enumerate(browsers):
-                    median = await _open(browser, address)
+                taken = await _open(browsers, address)
+                for side, each in enumerate(taken):
                     if number:
-                        times[page][side].append(median)
+                        times[page][side].append(statistics.median(each))
     return [
         Measured(f"opening {page} with {rows:,} submissions", f"with {FEW:,}", "ms", *sides, wanted=1.5, less=True)
         for page, sides in times.items()
@@ -110,13 +111,14 @@ async def _fill(made: World, rows: int) -> None:
         await connection.execute(text("VACUUM ANALYZE"))
 
 
-async def _open(browser: Browser, address: str) -> float:
-    """The median time until a page has arrived, in milliseconds."""
-    taken = []
-    for _ in range(OPENED):
+async def _open(browsers: list[Browser], address: str) -> list[list[float]]:
+    """For each browser, how long it took each time until a page had arrived, in milliseconds."""
+    taken: list[list[float]] = [[] for _ in browsers]
+    for number in range(OPENED * len(browsers)):
+        side = number % len(browsers)
         started = time.perf_counter()
-        page = await browser.get(address)
-        taken.append((time.perf_counter() - started) * 1000)
+        page = await browsers[side].get(address)
+        taken[side].append((time.perf_counter() - started) * 1000)
         if page.status != 200:
             raise RuntimeError(f"{address} answered {page.status}")
-    return sorted(taken)[len(taken) // 2]
+    return taken

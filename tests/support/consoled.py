@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import quote
 
 import aiohttp
-from sqlalchemy import text
 
 from relay.clock import Clock, SystemClock
 from relay.demo.issuer import TokenRequest
@@ -92,11 +91,6 @@ class Consoled:
         return dict(
             await self.call("POST", "/api/feedback", {**said, "comment": comment} if comment else said, user=user)
         )
-
-    async def change(self, statement: str) -> None:
-        """Change the database as nobody in this process does."""
-        async with self.world.relay.db.write() as connection:
-            await connection.execute(text(statement))
 
     async def reached(self, submission: str, state: str) -> None:
         """Return once it is in this state; the test's timeout bounds the wait."""

@@ -56,8 +56,9 @@ async def overview(request: web.Request, visit: Visit) -> web.StreamResponse:
     """What waits and what is saved, now; then how ratings fared, agent by agent, and why they are not saved."""
     wanted = asked(request, OverviewQuery, visit.zone)
     tenant, analytics = visit.principal.tenant, request.app[ANALYTICS]
-    views = await request.app[VIEWS].all(Wanted(), tenant=tenant)
-    pace = await analytics.pace(tenant, minutes=MINUTES)
+    views, pace = await asyncio.gather(
+        request.app[VIEWS].all(Wanted(), tenant=tenant), analytics.pace(tenant, minutes=MINUTES)
+    )
     values = await asyncio.to_thread(_now, views, pace, visit.zone)
     if request.headers.get(FRAGMENT) != NOW:
         # What has gone by does not change from one second to the next: it is counted when the page is opened.
@@ -73,22 +74,22 @@ def _now(views: list[View], pace: Pace, zone: ZoneInfo) -> dict[str, Any]:
     """The numbers and plots that are kept up to date."""
     rows = [_waiting(view, pace.now) for view in views]
     rows = [row for row in rows if row.count]
-    agents = [row.agent for row in rows]
-    ages = [row.age or 0 for row in rows]
+    drawn = sorted(rows, key=lambda row: (-row.count, row.agent))[: plots.MOST]
+    agents = [row.agent for row in drawn]
     minutes = [pace.since + MINUTE_MS * number for number in range(len(pace.saved))]
     return {
         "waiting": WAITING,
         "rows": rows,
         "backlog": sum(row.count for row in rows),
-        "oldest": max(ages, default=None),
+        "oldest": max((row.age or 0 for row in rows), default=None),
         "agents": len(views),
         "open": sum(view.health.breaker.state != "closed" for view in views),
         "pace": pace,
         "minutes": [(at, count) for at, count in zip(minutes, pace.saved, strict=True) if count][::-1],
         "backlog_plot": plots.stacked(
-            "Backlog by agent", agents, {words(state): [row.totals.get(state, 0) for row in rows] for state in WAITING}
+            "Backlog by agent", agents, {words(state): [row.totals.get(state, 0) for row in drawn] for state in WAITING}
         ),
-        "oldest_plot": plots.durations("Oldest waiting by agent", agents, ages),
+        "oldest_plot": plots.durations("Oldest waiting by agent", agents, [row.age or 0 for row in drawn]),
         "pace_plot": plots.columns("Saved per minute", [_clock(at, zone) for at in minutes], pace.saved, every=10),
     }
 
@@ -96,7 +97,8 @@ def _now(views: list[View], pace: Pace, zone: ZoneInfo) -> dict[str, Any]:
 def _ratings(figures: Breakdown) -> dict[str, Any]:
     """The share of thumbs up by agent, and why ratings are not saved."""
     rated = [(agent, part, part.up_share) for agent, part in figures.parts]
-    shares = [(agent, share) for agent, _, share in rated if share is not None]
+    most = sorted(rated, key=lambda each: (-each[1].count, each[0]))[: plots.MOST]
+    shares = [(agent, share) for agent, _, share in most if share is not None]
     reasons = list(figures.total.reasons.items())
     return {
         "figures": figures.total,

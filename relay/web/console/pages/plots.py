@@ -20,12 +20,22 @@ from relay.web.console.wording import duration
 # its kind any more, and 3.11 warns of it at every import that comes after.
 sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, pygal.PluginImportFixer)]
 
+MOST: Final = 20
+"""How many bars a plot of agents has room for; the table beside it has all of them."""
 WIDTH: Final = 640
 _BAR: Final = 34
 _FRAME: Final = 60
 _LONGEST_LABEL: Final = 24
 _COMMENT: Final = "!--"
 _LEFT_OUT: Final = frozenset({_COMMENT, "style", "script", "desc", "defs", "title"})
+_COUNTS: Final = (1, 2, 5)
+_TIMES: Final = (
+    *(1000 * seconds for seconds in (1, 5, 10, 30)),
+    *(60_000 * minutes for minutes in (1, 5, 15, 30)),
+    *(3_600_000 * hours for hours in (1, 3, 6, 12)),
+    *(86_400_000 * days for days in (1, 2, 7, 30, 365)),
+)
+_MOST_STEPS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +43,6 @@ class Plot:
     """A drawing, None where there is nothing to draw."""
 
     svg: Markup | None
-
-
-_COUNTS: Final = (1, 2, 5)
-_TIMES: Final = tuple(1000 * seconds for seconds in (
-    1, 5, 10, 30, 60, 300, 900, 1800, 3600, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000, 31_536_000,
-))  # fmt: skip
-_MOST_STEPS: Final = 6
 
 
 def stacked(name: str, labels: Sequence[str], series: Mapping[str, Sequence[int]]) -> Plot:

@@ -1,5 +1,6 @@
 """``/console/submissions``: searching the tenant's submissions."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import astuple
 from typing import Any, Final, get_args
@@ -44,15 +45,18 @@ async def submissions(request: web.Request, visit: Visit) -> web.StreamResponse:
     chosen = query.wanted()
     place: Place[Submission] = Place(request, tenant, "console submissions", *astuple(chosen), cursor=query.cursor)
     store = request.app[SUBMISSIONS]
-    found = await store.page(tenant, chosen, before=place.position, most=query.limit + 1)
+    found, counted, agents = await asyncio.gather(
+        store.page(tenant, chosen, before=place.position, most=query.limit + 1),
+        store.count(tenant, chosen, most=MOST_COUNTED + 1),
+        agents_of(request),
+    )
     items, following = place.page(found, query.limit, lambda one: one.seq)
-    total = Total(await store.count(tenant, chosen, most=MOST_COUNTED + 1))
     values = {
         "items": items,
-        "total": total,
+        "total": Total(counted),
         "following": None if following is None else wanted.address(cursor=following),
         "first": None if query.cursor is None else wanted.address(),
-        **form_of(wanted, await agents_of(request)),
+        **form_of(wanted, agents),
     }
     return render(request, visit, "submissions.html", values)
 
