@@ -1,7 +1,7 @@
 """The operators' API as these commands use it: JSON in, JSON out, and refusals as messages with exit codes."""
 
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +75,7 @@ class Desk:
             if cursor is None or left == 0:
                 return
 
-    async def stream(self, *segments: str, query: Mapping[str, str | None]) -> AsyncIterator[bytes]:
+    async def stream(self, *segments: str, query: Mapping[str, str | None]) -> AsyncGenerator[bytes, None]:
         """The bytes of an answer of any size. Raises `Failure` too when it breaks off."""
         given = {name: value for name, value in query.items() if value is not None}
         request = Request(method="GET", path=_path(segments), query=given, headers={"Accept": "*/*"})

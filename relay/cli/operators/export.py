@@ -5,7 +5,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -43,9 +43,10 @@ def export(terminal: "Terminal", /, **said: Any) -> None:  # noqa: ANN401 - clic
 
     async def fetch(desk: "Desk") -> None:
         with _target(said["output"]) as file, _progress(said["output"]) as moved:
-            async for part in desk.stream("api", "operator", "export", query=query):
-                file.write(part)
-                moved(len(part))
+            async with aclosing(desk.stream("api", "operator", "export", query=query)) as parts:
+                async for part in parts:
+                    file.write(part)
+                    moved(len(part))
 
     try:
         terminal.ask(fetch)
