@@ -155,6 +155,23 @@ async def test_many_at_once(relay: Consoled, page: Page):
     await expect(page.locator(".total")).to_have_text("5 submissions, newest first")
 
 
+async def test_what_somebody_looks_at_stays(relay: Consoled, browser: Browser):
+    """A table that was opened and scrolled is so after the page has brought itself up to date, and keeps the focus."""
+    await relay.call("POST", "/api/operator/agents/literature/hold", {"why": "they are moving"}, user="operator")
+    await relay.rate("held")
+    async with signed_in(relay, browser, viewport=NARROW) as page:
+        opener = page.get_by_text("Backlog as a table")
+        await opener.focus()
+        await page.keyboard.press("Enter")
+        table = page.get_by_role("region", name="Backlog by agent")
+        await table.evaluate("(region) => { region.scrollLeft = 40 }")
+        await relay.rate("fine", agent="chemistry")
+        await expect(page.locator(".numbers > div", has_text="Saved in the last hour")).to_contain_text("1")
+        await expect(table).to_be_visible()
+        assert await table.evaluate("(region) => region.scrollLeft") == 40
+        await expect(opener).to_be_focused()
+
+
 async def test_accessible_and_narrow_on_every_page(relay: Consoled, browser: Browser, tmp_path: Path):
     """Axe finds nothing in light and in dark, and nothing is wider than the window. Pictures are taken on the way."""
     kept = DOCS if os.environ.get("RELAY_TEST_KEEP_SCREENSHOTS") else tmp_path  # noqa: TID251 - a switch of the tests

@@ -94,7 +94,10 @@ def _instant(context: Context, milliseconds: int | None) -> Markup | str:
 def time_element(milliseconds: int, zone: ZoneInfo) -> Markup:
     """``<time>`` as the script finds it: the instant in UTC for machines and in the title, the reader's for the eye."""
     instant = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    local: Any = instant.astimezone(zone)
+    try:
+        local: Any = instant.astimezone(zone)
+    except OverflowError:  # the first or the last day that there is
+        local, zone = instant, UTC_ZONE
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         instant.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         f"{instant:%Y-%m-%d %H:%M:%S} UTC",

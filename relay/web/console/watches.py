@@ -22,6 +22,10 @@ LEFT JOIN agent_breakers b ON b.agent = s.agent
 WHERE s.tenant = :tenant AND o.owner_key = :owner AND s.id = :id
 """
 _JOB: Final = "SELECT state, examined, results, updated_at FROM jobs WHERE tenant = :tenant AND id = :id"
+_JOBS: Final = """
+SELECT count(*), max(seq), max(updated_at)
+FROM (SELECT seq, updated_at FROM jobs WHERE tenant = :tenant ORDER BY seq DESC LIMIT 100) AS newest
+"""
 _AGENTS: Final = """
 SELECT (SELECT sum(revision) FROM agents) AS decided,
     (SELECT max(open_until) FROM agent_breakers) AS opened,
@@ -83,6 +87,9 @@ class Watches:
 
     def job(self, tenant: str, job: str) -> Watch:
         return Watch(self._db, _JOB, {"tenant": tenant, "id": job})
+
+    def jobs(self, tenant: str) -> Watch:
+        return Watch(self._db, _JOBS, {"tenant": tenant})
 
     def tenant(self, tenant: str) -> TenantWatch:
         return TenantWatch(self._db, tenant)

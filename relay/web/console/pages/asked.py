@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from aiohttp import web
 from msgspec import Struct
 
-from relay.http.parameters import read_query
+from relay.http.parameters import invalid_parameter, read_query
 
 Q = TypeVar("Q", bound=Struct)
 
@@ -80,6 +80,9 @@ def _zoned(name: str, value: str, zone: ZoneInfo) -> str:
         return value
     try:
         moment = datetime.fromisoformat(value)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC).isoformat()
-    except (ValueError, OverflowError):
+        local = moment.astimezone(zone) if moment.tzinfo else moment.replace(tzinfo=zone)
+        return local.astimezone(UTC).isoformat()
+    except ValueError:
         return value
+    except OverflowError:
+        raise invalid_parameter(name, "no calendar of this console goes as far") from None

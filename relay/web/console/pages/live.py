@@ -36,6 +36,12 @@ async def submission(request: web.Request, visit: Visit) -> web.StreamResponse:
     return await _told(request, request.app[WATCHES].submission(visit.principal.tenant, *named))
 
 
+@pages.get("/live/jobs", name="console_live_jobs")
+async def jobs(request: web.Request, visit: Visit) -> web.StreamResponse:
+    """One of the tenant's newest jobs has come further, or there is a new one."""
+    return await _told(request, request.app[WATCHES].jobs(visit.principal.tenant))
+
+
 @pages.get(f"/live/jobs/{segment('job')}", name="console_live_job")
 async def job(request: web.Request, visit: Visit) -> web.StreamResponse:
     """A job has come further."""

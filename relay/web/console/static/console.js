@@ -72,10 +72,13 @@ async function refresh(id) {
   const fresh = page.getElementById(id);
   if (!fresh || isBusy(old)) return;
   showTimes(fresh);
+  keepOpen(old, fresh);
   if (fresh.isEqualNode(old)) return;
   const current = old.querySelector("[data-row].current")?.id;
   const focus = focusWithin(old);
+  const scroll = scrollWithin(old);
   old.replaceWith(document.adoptNode(fresh));
+  scroll();
   if (current) document.getElementById(current)?.classList.add("current");
   focus(fresh);
   fresh.classList.add("fresh");
@@ -86,6 +89,26 @@ async function refresh(id) {
 function isBusy(element) {
   const active = document.activeElement;
   return active !== null && element.contains(active) && active.matches("input, select, textarea");
+}
+
+// What was opened stays open, and what was closed stays closed.
+function keepOpen(old, fresh) {
+  for (const details of old.querySelectorAll("details[id]")) {
+    const same = fresh.querySelector(`#${CSS.escape(details.id)}`);
+    if (same) same.open = details.open;
+  }
+}
+
+// Leaves wide tables where they were scrolled to.
+function scrollWithin(element) {
+  const scrolled = [...element.querySelectorAll("[id]")].filter((each) => each.scrollLeft !== 0);
+  const places = scrolled.map((each) => [each.id, each.scrollLeft]);
+  return () => {
+    for (const [id, left] of places) {
+      const same = document.getElementById(id);
+      if (same) same.scrollLeft = left;
+    }
+  };
 }
 
 // Puts the focus where it was: on the element of the same id, else on the link to the same place.

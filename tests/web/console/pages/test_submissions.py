@@ -52,6 +52,7 @@ async def test_filters_chips_and_pages(relay: Consoled, operator: Browser):
         ("state=lost", "state: "),
         ("colour=red", "colour: unknown; this resource takes state"),
         ("since=yesterday", "since: give a time with its zone"),
+        ("since=0001-01-01T00:00%2B12:00", "since: no calendar of this console goes as far"),
         ("cursor=AAAA", "cursor: it does not belong to this list"),
         ("limit=0", "limit: "),
     ],
