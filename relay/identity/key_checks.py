@@ -20,7 +20,7 @@ from relay.storage.engine import Database
 _RECORDING: Final = 7_236_014_286
 """The advisory lock of whoever records a key. Whoever stores an owner shares it. SQLite has one writer anyway."""
 
-_KNOWN: Final = text("SELECT name, kid, check_value, created_at FROM key_checks ORDER BY created_at, kid DESC")
+_KNOWN: Final = text("SELECT name, kid, check_value, created_at FROM key_checks ORDER BY created_at, name, kid DESC")
 _RECORD_FIRST: Final = (
     "INSERT INTO key_checks (name, kid, check_value, created_at) SELECT :name, :kid, :check, {now} "
     "WHERE NOT EXISTS (SELECT 1 FROM key_checks WHERE name = :name)"
