@@ -21,6 +21,8 @@ MORE = """
 [identity.clients.workbench]
 agents = ["*"]
 on_behalf_of = ["{issuer}"]
+[operators]
+long_running_seconds = 1
 [delivery]
 deadline_seconds = 5
 lease_seconds = 20

@@ -64,7 +64,11 @@ def _change(entry: Entry) -> list[tuple[str, str, str]]:
     """What is otherwise after than before, member by member."""
     before, after = entry.before or {}, entry.after or {}
     names = [*before, *(name for name in after if name not in before)]
-    return [(name, _plain(before.get(name)), _plain(after.get(name))) for name in names]
+    return [
+        (name, _plain(before.get(name)), _plain(after.get(name)))
+        for name in names
+        if before.get(name) != after.get(name)
+    ]
 
 
 def _plain(value: Any) -> str:  # noqa: ANN401 - any member of an entry

@@ -90,7 +90,7 @@ def _now(views: list[View], pace: Pace, zone: ZoneInfo) -> dict[str, Any]:
             "Backlog by agent", agents, {words(state): [row.totals.get(state, 0) for row in drawn] for state in WAITING}
         ),
         "oldest_plot": plots.durations("Oldest waiting by agent", agents, [row.age or 0 for row in drawn]),
-        "pace_plot": plots.columns("Saved per minute", [_clock(at, zone) for at in minutes], pace.saved, every=10),
+        "pace_plot": plots.columns("Saved per minute", [_clock(at, zone) for at in minutes], pace.saved, every=15),
     }
 
 

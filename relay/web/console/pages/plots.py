@@ -12,6 +12,7 @@ from xml.etree.ElementTree import Element
 
 import pygal
 from markupsafe import Markup
+from pygal.style import Style
 
 from relay.operators.analytics.model import Share
 from relay.web.console.wording import duration
@@ -22,10 +23,12 @@ sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder,
 
 MOST: Final = 20
 """How many bars a plot of agents has room for; the table beside it has all of them."""
-WIDTH: Final = 640
+WIDTH: Final = 440
 _BAR: Final = 34
 _FRAME: Final = 60
-_LONGEST_LABEL: Final = 24
+_LONGEST_LABEL: Final = 18
+_FONT: Final = 13
+"""Pixels in a drawing of this width, which pages.css repeats: on a telephone it is two thirds of that."""
 _COMMENT: Final = "!--"
 _LEFT_OUT: Final = frozenset({_COMMENT, "style", "script", "desc", "defs", "title"})
 _COUNTS: Final = (1, 2, 5)
@@ -35,7 +38,7 @@ _TIMES: Final = (
     *(3_600_000 * hours for hours in (1, 3, 6, 12)),
     *(86_400_000 * days for days in (1, 2, 7, 30, 365)),
 )
-_MOST_STEPS: Final = 6
+_MOST_STEPS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,9 @@ def counts(name: str, labels: Sequence[str], values: Sequence[int]) -> Plot:
 
 def durations(name: str, labels: Sequence[str], values: Sequence[int]) -> Plot:
     """A bar for each label, in milliseconds."""
-    return _bars(name, labels, values, time_step, lambda milliseconds: duration(round(milliseconds)))
+    return _bars(
+        name, labels, values, time_step, lambda milliseconds: duration(round(milliseconds)) if milliseconds else "0"
+    )
 
 
 def _bars(
@@ -83,7 +88,9 @@ def shares(name: str, labels: Sequence[str], values: Sequence[Share]) -> Plot:
     """A bar for each label, with its interval."""
     if not values:
         return Plot(None)
-    chart = pygal.HorizontalBar(**_options(len(labels)), range=(0, 1), value_formatter=lambda share: f"{share:.0%}")
+    chart = pygal.HorizontalBar(
+        **_options(len(labels)), classes=("shares",), range=(0, 1), value_formatter=lambda share: f"{share:.0%}"
+    )
     chart.x_labels = _reading_down(list(map(_short, labels)))
     chart.y_labels = [0, 0.25, 0.5, 0.75, 1]
     drawn = [{"value": each.share, "ci": {"low": each.low, "high": each.high}} for each in values]
@@ -106,15 +113,17 @@ def columns(name: str, labels: Sequence[str], values: Sequence[int], *, every: i
 def _options(count: int, *, legend: bool = False) -> dict[str, Any]:
     return {
         "width": WIDTH,
-        "height": _FRAME + _BAR * count + (30 if legend else 0),
+        "height": _FRAME + _BAR * count + (50 if legend else 0),
         "margin": 8,
+        "margin_right": 28,
         "css": (),
         "js": (),
         "disable_xml_declaration": True,
         "show_legend": legend,
         "legend_at_bottom": True,
-        "legend_at_bottom_columns": 4,
+        "legend_at_bottom_columns": 2,
         "truncate_label": -1,
+        "style": Style(label_font_size=_FONT, major_label_font_size=_FONT, legend_font_size=_FONT),
     }
 
 
