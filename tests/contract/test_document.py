@@ -122,7 +122,7 @@ async def test_a_protected_operation_asks_for_a_token(gateway: Gateway):
         assert answered.status == 401, operation["operationId"]
         assert answered.headers["WWW-Authenticate"].startswith("Bearer")
     for method, path, operation in OPEN:
-        there = path.replace("{version}", load().script.version)
+        there = path.replace("{digest}", load().script.version)
         assert (await gateway.call(method, there)).status == 200, operation["operationId"]
 
 
