@@ -22,7 +22,7 @@ _FOR_ANY_PAGE: Final[Mapping[str, str]] = {
     "Vary": "Accept-Encoding",
 }
 
-Version = Annotated[str, Meta(description="Of the file, from the hash of its bytes.", pattern="^[0-9a-f]{16}$")]
+Digest = Annotated[str, Meta(description="Of the file, from the hash of its bytes.", pattern="^[0-9a-f]{16}$")]
 
 _SCRIPT: Final = Answer("The ES module.", media_types=("text/javascript",))
 _UNCHANGED: Final = Answer("As the caller has it already (`If-None-Match`).", media_types=())
@@ -30,7 +30,7 @@ _UNCHANGED: Final = Answer("As the caller has it already (`If-None-Match`).", me
 NEWEST: Final = Operation(tag="widget", query=None, database=False, answers={200: _SCRIPT, 304: _UNCHANGED})
 VERSIONED: Final = Operation(
     tag="widget",
-    path={"version": Version},
+    path={"digest": Digest},
     query=None,
     database=False,
     answers={200: _SCRIPT, 304: _UNCHANGED},
@@ -56,11 +56,11 @@ async def newest(request: web.Request) -> web.Response:
     return _answer(request, request.app[WIDGET].script, "text/javascript", _REVALIDATED)
 
 
-@routes.get("/ui/{version:[0-9a-f]+}/specialist-feedback.js", name="widget_version")
+@routes.get("/ui/{digest:[0-9a-f]+}/specialist-feedback.js", name="widget_version")
 @described(VERSIONED)
 async def versioned(request: web.Request) -> web.Response:
     """The rating widget, if it is the one of this version; it may be cached for ever."""
-    if request.match_info["version"] != request.app[WIDGET].script.version:
+    if request.match_info["digest"] != request.app[WIDGET].script.version:
         raise Refusal("not_found", "This relay has another version of the widget: `relay widget` tells which.")
     return _answer(request, request.app[WIDGET].script, "text/javascript", _IMMUTABLE)
 

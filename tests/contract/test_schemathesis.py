@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from relay.web.module import load
 from tests.contract.seeds import ANSWERS, CONVERSATIONS, Seeded
 from tests.support.contract import OPERATIONS
 
@@ -67,10 +68,12 @@ jobs = {{ values = {json.dumps(seeded.jobs)} }}
 answers = {{ values = {json.dumps(ANSWERS)} }}
 conversations = {{ values = {json.dumps(CONVERSATIONS)} }}
 versions = {{ values = ["1"] }}
+digests = {{ values = ["{load().script.version}"] }}
 preferences = {{ values = ["respond-async", "wait=0", "wait=1"] }}
 [parameters]
 "path.agent" = {{ dictionary = "agents", probability = 0.8 }}
 "path.version" = {{ dictionary = "versions", probability = 0.9 }}
+"path.digest" = {{ dictionary = "digests", probability = 0.5 }}
 "path.taskId" = {{ dictionary = "tasks", probability = 0.5 }}
 "path.owner" = {{ dictionary = "owners", probability = 0.9 }}
 "path.id" = {{ dictionary = "submissions", probability = 0.8 }}
@@ -100,6 +103,9 @@ REACHED = {
     "healthz": {200},
     "readyz": {200},
     "metrics": {200},
+    "widget": {200},
+    "widget_types": {200},
+    "widget_version": {200, 404},
 }
 """What a run has to get to see at least: one that only meets 404 shows nothing."""
 
