@@ -22,7 +22,7 @@ async def test_from_a_run_to_a_saved_rating(workbench: RelayClient, alice: Relay
     mine = uuid.uuid4()
     stored = await alice.submit(mine, "t/1", "down", comment="Wrong unit", wait_seconds=10)
     assert (stored.id, stored.saved, stored.comment) == (str(mine), True, "Wrong unit")
-    assert [post.json()["id"] for post in literature.posts] == [str(mine)]
+    assert [post.json["id"] for post in literature.posts] == [str(mine)]
     assert await alice.show(mine) == await alice.wait_until_saved(mine, seconds=10)
     assert await alice.retry(mine) == await alice.show(mine)
 
@@ -64,7 +64,7 @@ async def test_waiting_outlives_an_outage(relay: Gateway, alice: RelayClient, li
     assert not waiting.value.submission.final
     await literature.start()
     assert (await alice.wait_until_saved(mine, seconds=60)).saved
-    assert {post.json()["id"] for post in literature.posts} == {mine}
+    assert {post.json["id"] for post in literature.posts} == {mine}
 
 
 async def test_waiting_ends_when_nothing_more_comes(relay: Gateway, alice: RelayClient, literature: Specialist):

@@ -25,7 +25,7 @@ async def test_an_answer_lost_after_the_commit(relay: Gateway, literature: Speci
     assert (stored.id, stored.saved) == (mine, True)
     assert len(peer.received) == 2
     assert peer.received[0] == peer.received[1]
-    assert {post.json()["id"] for post in literature.posts} == {mine}
+    assert {post.json["id"] for post in literature.posts} == {mine}
     assert len(await relay.rows("SELECT 1 FROM submissions")) == 1
 
 
