@@ -6,17 +6,25 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
+from registry.model import Obstacle, RanAs, RegistrationState
+from registry.protocols.contract import Rating
 from relay import feedback, health, provenance
 from relay import web as pages
+from relay.delivery.model import Cause, End, Evidence, State
 from relay.http import openapi
 from relay.http.operations import UNLIMITED, Answer, Operation, described, operation_of
 from relay.operators.agents import routes as agents
+from relay.operators.agents.health import BreakerState
+from relay.operators.agents.views import Standing
 from relay.operators.analytics import routes as analytics
 from relay.operators.audit_trail import routes as audit_trail
 from relay.operators.export import routes as export
 from relay.operators.jobs import routes as jobs
+from relay.operators.jobs.model import JobState
 from relay.operators.submissions import routes as submissions
+from relay.operators.submissions.model import Action, ObstacleKind, Outcome
 from relay.operators.tasks import routes as tasks
+from relay.provenance.model import Role, Status
 
 DESCRIBE: Final = Operation(
     tag="operation", query=None, database=False, answers={200: Answer("The document.", dict[str, Any])}
@@ -47,6 +55,25 @@ ROUTES: Final = (
     *routes,
 )
 
+WORDS: Final = {
+    "Rating": Rating,
+    "RanAs": RanAs,
+    "RegistrationState": RegistrationState,
+    "Obstacle": Obstacle,
+    "TaskRole": Role,
+    "TaskStatus": Status,
+    "DeliveryState": State,
+    "AttemptCause": Cause,
+    "AttemptOutcome": End,
+    "Evidence": Evidence,
+    "ObstacleKind": ObstacleKind,
+    "Action": Action,
+    "ActionOutcome": Outcome,
+    "JobState": JobState,
+    "AgentState": Standing,
+    "BreakerState": BreakerState,
+}
+"""The names that generated clients have for our words."""
 
 UNCOUNTED: Final = frozenset(
     route.kwargs["name"]
@@ -58,7 +85,7 @@ UNCOUNTED: Final = frozenset(
 
 def document() -> dict[str, Any]:
     """The gateway's contract in OpenAPI 3.1."""
-    return openapi.document(ROUTES)
+    return openapi.document(ROUTES, WORDS)
 
 
 @cache

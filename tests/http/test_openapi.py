@@ -1,7 +1,7 @@
 """The OpenAPI document is made of what handlers declare, and of nothing else."""
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -21,6 +21,20 @@ class Thing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
 
     long_name: str
     note: str | None = None
+
+
+Tone = Literal["loud", "quiet"]
+
+
+class Sound(msgspec.Struct, frozen=True):
+    tone: Tone
+    echo: Tone | None = None
+    kind: Literal["bell", "horn"] = "horn"
+    tags: tuple[str, ...] = ()
+
+
+class Sounds(Page, frozen=True, kw_only=True):
+    tone: Tone | None = None
 
 
 class Filters(Page, frozen=True, kw_only=True):
@@ -46,7 +60,7 @@ def route(operation: Operation, *, path: str = "/things", method: str = "GET") -
 def made(**declared: Any) -> dict[str, Any]:
     """The document of one operation, which is valid OpenAPI."""
     declared.setdefault("answers", {200: Answer("Done.", Thing)})
-    whole = document([route(Operation(**{"tag": "feedback", **declared}))])
+    whole = document([route(Operation(**{"tag": "feedback", **declared}))], {"Tone": Tone})
     validate(whole)
     return whole
 
@@ -85,6 +99,30 @@ def test_a_struct_becomes_a_component():
     assert thing["required"] == ["longName"]
     assert thing["additionalProperties"] is False
     assert thing["description"] == "A thing with a `name`, on two lines."
+
+
+def test_words_with_a_name_become_a_component():
+    """Wherever they stand, so that a client has one type for them; others stand where they are, with their type."""
+    whole = made(query=Sounds, body=Sound)
+    reference = {"$ref": "#/components/schemas/Tone"}
+    assert whole["components"]["schemas"]["Tone"] == {"type": "string", "enum": ["loud", "quiet"]}
+    properties = whole["components"]["schemas"]["Sound"]["properties"]
+    assert properties["tone"] == reference
+    assert properties["echo"] == {"anyOf": [reference, {"type": "null"}]}
+    assert properties["kind"] == {"type": "string", "enum": ["bell", "horn"], "default": "horn"}
+    assert [p["schema"] for p in whole["paths"]["/things"]["get"]["parameters"] if p["name"] == "tone"] == [reference]
+
+
+def test_what_may_be_left_out_has_no_empty_default():
+    """Generators take a member with a default for one that is always there, also in what is sent."""
+    properties = made(body=Sound)["components"]["schemas"]["Sound"]["properties"]
+    assert [name for name, schema in properties.items() if "default" in schema] == ["kind"]
+
+
+def test_the_same_words_have_one_name():
+    """Otherwise it would be left to chance which."""
+    with pytest.raises(ValueError, match="two names"):
+        document([], {"Tone": Tone, "Volume": Literal["quiet", "loud"]})
 
 
 def test_a_path_loses_its_patterns():

@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from aiohttp import web
@@ -60,9 +61,9 @@ _ANSWER_HEADERS: Final[Mapping[AnswerHeader, tuple[bool, str]]] = {
 }
 
 
-def document(routes: Iterable[web.AbstractRouteDef]) -> dict[str, Any]:
-    """The OpenAPI 3.1 document of these routes, whose handlers were all `described`."""
-    schemas = Schemas()
+def document(routes: Iterable[web.AbstractRouteDef], words: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """The OpenAPI 3.1 document of these routes, whose handlers were all `described`; ``words`` are Literals by name."""
+    schemas = Schemas(words)
     problems = ProblemResponses(schemas)
     paths: dict[str, dict[str, Schema]] = {}
     for route in routes:

@@ -128,7 +128,7 @@ class ProblemResponses:
     def _schema(self, codes: Sequence[Code], members: Mapping[str, Schema] | None = None) -> Schema:
         """A problem with one of these codes, and the members that go with it."""
         status = CODES[codes[0]][0]
-        own = {"code": {"enum": list(codes)}, "status": {"const": status}, **(members or {})}
+        own = {"code": {"type": "string", "enum": list(codes)}, "status": {"const": status}, **(members or {})}
         return {"allOf": [self._problem, {"type": "object", "properties": own, "required": list(own)}]}
 
 

@@ -1,7 +1,7 @@
 """JSON Schemas (2020-12, as OpenAPI 3.1 uses it) of the types at the edge."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args
 
 import msgspec
 
@@ -11,18 +11,27 @@ _REFERENCE = "#/components/schemas/{name}"
 
 
 class Schemas:
-    """The schemas of types, and the components that they refer to, each under its class's name."""
+    """The schemas of types, and the components that they refer to, each under its class's name.
 
-    def __init__(self) -> None:
+    ``words`` are Literals by name: wherever one stands in a type it becomes a component too, so that a generated client
+    has one type for it.
+    """
+
+    def __init__(self, words: Mapping[str, Any]) -> None:
         self.components: dict[str, Schema] = {}
+        self._words = {frozenset(get_args(literal)): name for name, literal in words.items()}
+        if len(self._words) != len(words):
+            raise ValueError("two names stand for the same words")
 
     def of(self, type_: Any) -> Schema:  # noqa: ANN401 - any annotation
         """The schema of a type; the Structs in it become components."""
         (schema,), found = msgspec.json.schema_components([type_], ref_template=_REFERENCE)
         for name, component in found.items():
-            if self.components.setdefault(name, in_markdown(component)) != in_markdown(component):
+            described = in_markdown(self._named(component))
+            if self.components.setdefault(name, described) != described:
                 raise ValueError(f"two types at the edge are called {name}")
-        return schema
+        named: Schema = self._named(schema)
+        return named
 
     def refer(self, name: str, component: Schema) -> Schema:
         """A reference to a component that is no Struct."""
@@ -32,10 +41,27 @@ class Schemas:
     def parameters(self, query: type[msgspec.Struct]) -> Iterator[Schema]:
         """The query parameters that `relay.http.parameters.read_query` takes for this type."""
         _, found = msgspec.json.schema_components([query], ref_template=_REFERENCE)
-        own = found[query.__name__]
+        own = self._named(found[query.__name__])
         for name, schema in own["properties"].items():
             parameter = {"name": name, "in": "query", "required": name in own.get("required", ())}
             yield _with_description(parameter, _without_null(schema))
+
+    def _named(self, value: Any) -> Any:  # noqa: ANN401 - any JSON value
+        """The same for programs that make types of it: words have their type and, where there is one, their name, and
+        no member has a default that says what leaving it out says already (generators take such a member for one that
+        always has to be there).
+        """
+        if isinstance(value, list):
+            return [self._named(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        kept = {key: self._named(item) for key, item in value.items() if key != "default" or item}
+        words = kept.get("enum")
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            return kept
+        typed = {"type": "string", **kept}
+        name = self._words.get(frozenset(words))
+        return self.refer(name, typed) if name is not None and set(kept) == {"enum"} else typed
 
 
 def parameter(name: str, place: str, schema: Schema) -> Schema:
