@@ -28,6 +28,11 @@ def url_of(listener: socket.socket, *, secure: bool) -> str:
     return f"https://localhost:{port}" if secure else f"http://{ADDRESS}:{port}"
 
 
+def url_of_page(port: int) -> str:
+    """The URL of a page on this port, by the name of this machine: an address is no origin that a relay shares with."""
+    return f"http://localhost:{port}"
+
+
 @asynccontextmanager
 async def serving(
     app: web.Application, listener: socket.socket, *, tls: ssl.SSLContext | None = None

@@ -1,4 +1,4 @@
-"""The demonstration's processes: an issuer, two specialists and a relay, each of its own."""
+"""The demonstration's processes: an issuer, two specialists, a relay and a Workbench, each of its own."""
 
 import asyncio
 import json
@@ -6,7 +6,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from registry.egress import Egress, EgressFailure, EgressPolicy, Exchange
 from relay.demo.authority import Authority
 from relay.demo.clients import CONSOLE_KEY_FILE
+from relay.demo.process import url_of_page
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 5.0
@@ -26,6 +27,7 @@ CONFIG = """\
 [server]
 port = {port}
 public_url = "{relay}"
+cors_origins = ["{workbench}"]  # whose pages may ask this relay
 development = true            # the issuer speaks plain http on loopback, the specialists' name is localhost
 
 [database]
@@ -145,6 +147,7 @@ class Stage:
     directory: Path
     relay: str
     issuer: str
+    workbench: str
     ca_file: Path
     origins: dict[str, str]
     servers: dict[str, Server]
@@ -199,15 +202,19 @@ class Stage:
 @asynccontextmanager
 async def set_up(directory: Path) -> AsyncIterator[Stage]:
     """Start everything, and stop it on leaving."""
-    relay_port = _free_port()
+    relay_port, workbench_port = _free_ports(2)
     relay = f"http://127.0.0.1:{relay_port}"
+    workbench = url_of_page(workbench_port)
     authority = Authority.open(directory / "authority")
     async with AsyncExitStack() as stack:
         issuer = await _start(
             stack,
             directory,
             "issuer",
-            ["-m", "relay.demo.issuer", "--relay", relay, "--state", str(directory / "issuer")],
+            [
+                *("-m", "relay.demo.issuer", "--relay", relay, "--state", str(directory / "issuer")),
+                *("--page", f"{workbench}/"),
+            ],
         )
         issuer_url = str((await issuer.ready_line())["url"])
         servers = {"issuer": issuer}
@@ -219,11 +226,15 @@ async def set_up(directory: Path) -> AsyncIterator[Stage]:
             # A restart must find the same address.
             port = int(origins[agent].rpartition(":")[2])
             servers[agent].arguments = _specialist(directory, agent, issuer_url, port)
-        config = _write_config(directory, relay_port, relay, issuer_url, authority.ca_file, origins)
+        addresses = {"relay": relay, "issuer": issuer_url, "workbench": workbench}
+        config = _write_config(directory, relay_port, addresses, authority.ca_file, origins)
         servers["relay"] = await _start(stack, directory, "relay", ["-m", "relay", "--config", str(config), "serve"])
+        served = _workbench(addresses, authority.ca_file, origins, workbench_port)
+        servers["workbench"] = await _start(stack, directory, "workbench", served)
+        await servers["workbench"].ready_line()
         policy = EgressPolicy(development=True, ca_file=str(authority.ca_file))
         egress = await stack.enter_async_context(Egress(policy))
-        stage = Stage(directory, relay, issuer_url, authority.ca_file, origins, servers, egress)
+        stage = Stage(directory, relay, issuer_url, workbench, authority.ca_file, origins, servers, egress)
         await stage.wait_until_ready()
         for user in ("alice", "bob", "operator", "workbench"):
             stage.tokens[user] = await stage.token(user)
@@ -244,19 +255,26 @@ def _specialist(directory: Path, agent: str, issuer: str, port: int) -> list[str
     ]
 
 
+def _workbench(addresses: Mapping[str, str], ca_file: Path, origins: Mapping[str, str], port: int) -> list[str]:
+    return [
+        *("-m", "relay.demo.workbench", "--relay", addresses["relay"], "--issuer", addresses["issuer"]),
+        *("--ca-file", str(ca_file), "--port", str(port)),
+        *(word for agent, name in AGENTS.items() for word in ("--specialist", agent, name, origins[agent])),
+    ]
+
+
 def _write_config(
-    directory: Path, port: int, relay: str, issuer: str, ca_file: Path, origins: Mapping[str, str]
+    directory: Path, port: int, addresses: Mapping[str, str], ca_file: Path, origins: Mapping[str, str]
 ) -> Path:
     key_file = directory / "issuer" / "workbench.pem"
     console_key_file = directory / "issuer" / CONSOLE_KEY_FILE
-    values = {"port": port, "relay": relay, "issuer": issuer, "ca_file": ca_file}
-    parts = [CONFIG.format(**values, console_key_file=console_key_file)]
+    parts = [CONFIG.format(**addresses, port=port, ca_file=ca_file, console_key_file=console_key_file)]
     parts += [
         AGENT.format(
             id=agent,
             name=name,
             origin=origins[agent],
-            issuer=issuer,
+            issuer=addresses["issuer"],
             key_file=key_file,
             owner_mode=OWNER_MODES[agent],
         )
@@ -267,6 +285,7 @@ def _write_config(
     return path
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as listening:
+        listeners = [listening.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [int(listener.getsockname()[1]) for listener in listeners]

@@ -104,6 +104,7 @@ def _summary(stage: Stage, runs: list[Run]) -> dict[str, Any]:
     return {
         "relay": stage.relay,
         "console": stage.console,
+        "workbench": stage.workbench,
         "issuer": stage.issuer,
         "ca_file": str(stage.ca_file),
         "tokens": stage.tokens,
@@ -264,6 +265,7 @@ def _require(answer: Exchange, status: int) -> dict[str, Any]:
 def _invite(stage: Stage, narrator: Narrator, runs: list[Run]) -> None:
     spare = runs[-1]
     narrator.step("Your turn. Everything stays up until you press Ctrl-C")
+    narrator.say(f"Open the Workbench: {stage.workbench} (you may sign in as Alice or as Bob)")
     narrator.say(f"The operators' console is at {stage.console}: sign in as Operator.")
     narrator.say("The same from a terminal, and then `relay operators --help`:")
     narrator.say(f"relay operators --relay {stage.relay} login --issuer {stage.issuer} --client-id relay-cli")

@@ -88,7 +88,7 @@ async def test_it_tells_the_whole_story_and_ends_well(tmp_path: Path):
         summary = await demo.summary()
         code, output = await demo.end()
     assert code == 0, output
-    assert summary.keys() == {"relay", "console", "issuer", "ca_file", "tokens", "agents"}
+    assert summary.keys() == {"relay", "console", "workbench", "issuer", "ca_file", "tokens", "agents"}
     assert summary["relay"].startswith("http://127.0.0.1:")
     assert summary["issuer"].startswith("http://127.0.0.1:")
     assert summary["tokens"].keys() == {"alice", "bob", "operator", "workbench"}
@@ -120,7 +120,7 @@ async def test_it_stays_up_for_a_visitor_until_it_is_told_to_stop(tmp_path: Path
         assert {item["state"] for item in json.loads(own.body)["items"]} == {"saved"}
         demo.process.send_signal(signal.SIGTERM)
         assert (await demo.end())[0] == 0
-    assert servers.keys() == {"relay", "relay.demo.issuer", "relay.demo.specialist"}
+    assert servers.keys() == {"relay", "relay.demo.issuer", "relay.demo.specialist", "relay.demo.workbench"}
     assert not any(is_running(pid) for pid in servers.values())
     assert demo.left() == []
 
