@@ -94,8 +94,15 @@ def upgrade() -> None:
         sqlite_where=sa.text("state IN ('rejected', 'conflict', 'exhausted', 'abandoned')"),
     )
     if dialect == "postgresql":
-        op.create_index("ix_submissions_created", "submissions", ["created_at"], unique=False, postgresql_using="brin")
-        op.create_index("ix_deliveries_saved", "deliveries", ["saved_at"], unique=False, postgresql_using="brin")
+        for table, column in (("submissions", "created_at"), ("deliveries", "saved_at")):
+            op.create_index(
+                f"ix_{table}_{column.removesuffix('_at')}",
+                table,
+                [column],
+                unique=False,
+                postgresql_using="brin",
+                postgresql_with={"pages_per_range": 32},
+            )
     op.create_table(
         "jobs",
         sa.Column("seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
