@@ -31,6 +31,7 @@ class Sound(msgspec.Struct, frozen=True):
     echo: Tone | None = None
     kind: Literal["bell", "horn"] = "horn"
     tags: tuple[str, ...] = ()
+    more: dict[str, Any] = {}
 
 
 class Sounds(Page, frozen=True, kw_only=True):
@@ -117,6 +118,12 @@ def test_what_may_be_left_out_has_no_empty_default():
     """Generators take a member with a default for one that is always there, also in what is sent."""
     properties = made(body=Sound)["components"]["schemas"]["Sound"]["properties"]
     assert [name for name, schema in properties.items() if "default" in schema] == ["kind"]
+
+
+def test_an_object_of_any_members_says_so():
+    """Generators take one that does not for an object without members."""
+    more = made(body=Sound)["components"]["schemas"]["Sound"]["properties"]["more"]
+    assert more == {"type": "object", "additionalProperties": True}
 
 
 def test_the_same_words_have_one_name():

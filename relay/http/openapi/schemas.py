@@ -27,10 +27,10 @@ class Schemas:
         """The schema of a type; the Structs in it become components."""
         (schema,), found = msgspec.json.schema_components([type_], ref_template=_REFERENCE)
         for name, component in found.items():
-            described = in_markdown(self._named(component))
+            described = in_markdown(self._typed(component))
             if self.components.setdefault(name, described) != described:
                 raise ValueError(f"two types at the edge are called {name}")
-        named: Schema = self._named(schema)
+        named: Schema = self._typed(schema)
         return named
 
     def refer(self, name: str, component: Schema) -> Schema:
@@ -41,21 +41,23 @@ class Schemas:
     def parameters(self, query: type[msgspec.Struct]) -> Iterator[Schema]:
         """The query parameters that `relay.http.parameters.read_query` takes for this type."""
         _, found = msgspec.json.schema_components([query], ref_template=_REFERENCE)
-        own = self._named(found[query.__name__])
+        own = self._typed(found[query.__name__])
         for name, schema in own["properties"].items():
             parameter = {"name": name, "in": "query", "required": name in own.get("required", ())}
             yield _with_description(parameter, _without_null(schema))
 
-    def _named(self, value: Any) -> Any:  # noqa: ANN401 - any JSON value
-        """The same for programs that make types of it: words have their type and, where there is one, their name, and
-        no member has a default that says what leaving it out says already (generators take such a member for one that
-        always has to be there).
+    def _typed(self, value: Any) -> Any:  # noqa: ANN401 - any JSON value
+        """The same for programs that make types of it. Words have their type and, where there is one, their name. An
+        object of any members says so. No member has a default that says what leaving it out says already: generators
+        take such a member for one that always has to be there.
         """
         if isinstance(value, list):
-            return [self._named(item) for item in value]
+            return [self._typed(item) for item in value]
         if not isinstance(value, dict):
             return value
-        kept = {key: self._named(item) for key, item in value.items() if key != "default" or item}
+        kept = {key: self._typed(item) for key, item in value.items() if key != "default" or item}
+        if kept == {"type": "object"}:
+            return {**kept, "additionalProperties": True}
         words = kept.get("enum")
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             return kept
