@@ -46,6 +46,13 @@ def run(where: Path, *command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def example(page: str, language: str) -> str:
+    """The one program in this language on a page."""
+    text = (REPOSITORY / "docs" / page).read_text()
+    (program,) = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+    return str(program)
+
+
 @pytest.fixture(scope="session")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the packages that package.json pins, installed once for all tests."""
@@ -61,7 +68,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def project(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs, with a client generated from the document, the widget's declarations, and the example of React."""
+    """The programs and the examples of our pages, a client generated from the document, the widget's declarations."""
     directory = tmp_path_factory.mktemp("project")
     (directory / "node_modules").symlink_to(packages)
     for program in (HERE / "package.json", *HERE.glob("*.ts"), *HERE.glob("*.tsx")):
@@ -70,8 +77,8 @@ def project(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     generated = run(directory, "node_modules/.bin/openapi-typescript", "openapi.json", "-o", "relay-api.ts")
     assert generated.returncode == 0, generated.stdout
     (directory / "specialist-feedback.d.ts").write_bytes(load().declarations.body)
-    (example,) = re.findall(r"```tsx\n(.*?)```", (REPOSITORY / "docs" / "widget.md").read_text(), re.DOTALL)
-    (directory / "rating.tsx").write_text(example)
+    (directory / "rating.tsx").write_text(example("widget.md", "tsx"))
+    (directory / "api.ts").write_text(example("api.md", "ts"))
     return directory
 
 

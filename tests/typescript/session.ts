@@ -3,7 +3,7 @@
 import createClient from "openapi-fetch";
 import type { components, paths } from "./relay-api";
 
-declare const process: { env: Record<string, string | undefined>; exitCode: number };
+declare const process: { env: Record<string, string | undefined> };
 
 type Submission = components["schemas"]["SubmissionShown"];
 type Problem = components["schemas"]["Problem"];
@@ -19,6 +19,15 @@ const workbench = client(process.env["WORKBENCH"]);
 const alice = client(process.env["ALICE"]);
 
 const TASK = "Aufgabe 1/ä";
+
+// Node.js 18 has no `crypto` of its own yet.
+const uuids = (process.env["UUIDS"] ?? "").split(" ");
+
+function uuid(): string {
+  const next = uuids.shift();
+  if (next === undefined) throw new Error("there are not enough UUIDs");
+  return next;
+}
 
 /** The answer, or an error that says what the relay said. */
 function taken<Data>({ data, error }: { data?: Data; error?: Problem }): Data {
@@ -93,17 +102,17 @@ async function session() {
   const recorded = await record("literature");
   await record("chemistry");
   const answer = taken(await alice.GET("/api/answers/{answerId}/targets", { params: { path: { answerId: "a1" } } }));
-  const [saved, status, asked] = await rate(crypto.randomUUID(), (agents) => agents.find((one) => one === "literature"));
+  const [saved, status, asked] = await rate(uuid(), (agents) => agents.find((one) => one === "literature"));
   const again = await alice.POST("/api/feedback", {
-    body: { id: crypto.randomUUID(), taskId: TASK, agent: "literature", rating: "up" },
+    body: { id: uuid(), taskId: TASK, agent: "literature", rating: "up" },
   });
   const waiting = await alice.POST("/api/feedback", {
     params: { header: { Prefer: "respond-async" } },
-    body: { id: crypto.randomUUID(), taskId: TASK, agent: "chemistry", rating: "up" },
+    body: { id: uuid(), taskId: TASK, agent: "chemistry", rating: "up" },
   });
   const { id } = taken(waiting);
   const shown = taken(await alice.GET("/api/feedback/{id}", { params: { path: { id } } }));
-  const nobodys = await alice.GET("/api/feedback/{id}", { params: { path: { id: crypto.randomUUID() } } });
+  const nobodys = await alice.GET("/api/feedback/{id}", { params: { path: { id: uuid() } } });
   const unsigned = await client(undefined).GET("/api/feedback");
   const invalid = await alice.POST("/api/feedback", { body: { id: "7", taskId: TASK, rating: "up" } });
   return {

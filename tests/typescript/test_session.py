@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gateway import Gateway, small_world
+from tests.support.gateway import Gateway, new_id, small_world
 from tests.support.specialist import Held
 from tests.typescript.conftest import SECONDS, Compile
 
@@ -51,6 +51,7 @@ async def ran(program: Path, relay: Gateway) -> Any:
         "RELAY": f"http://127.0.0.1:{relay.port}",
         "WORKBENCH": relay.machine,
         "ALICE": relay.token(),
+        "UUIDS": " ".join(new_id() for _ in range(6)),
     }
     pipe = asyncio.subprocess.PIPE
     node = shutil.which("node") or "node"
