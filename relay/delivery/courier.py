@@ -25,7 +25,7 @@ LEASE_MARGIN_SECONDS = 2.0
 
 AHEAD_SECONDS = 0.25
 """How much is claimed beyond what may be in flight: what the agent takes in so much time, so that a claim is for many
-and nobody waits for it. A slow agent has none of it."""
+and nobody waits for it. A slow agent has none of it, and one whose attempts fail none any more."""
 MOST_AHEAD = 3
 """The bound of that, as a multiple of what may be in flight."""
 
@@ -65,6 +65,7 @@ class Courier:
         self._on_room: list[Callable[[], None]] = []
         self._more: set[AgentId] = set()
         self._paces: defaultdict[AgentId, Pace] = defaultdict(lambda: Pace(clock))
+        self._troubles: Counter[AgentId] = Counter()
 
     async def run(self) -> None:
         """Be ready to carry, for ever; cancelled after `drain`."""
@@ -160,9 +161,15 @@ class Courier:
     async def _carry(self, claimed: Claimed) -> tuple[Outcome, Settled] | None:
         """Make the attempt and write what came of it; None: it could not be written."""
         claim = claimed.claim
+        troubles = self._troubles[claim.agent]
         try:
             async with self._turn(claim.agent):
-                outcome = await self._outcome(claimed)
+                if self._troubles[claim.agent] == troubles:
+                    outcome = await self._outcome(claimed)
+                    self._weigh(claim.agent, outcome)
+                else:
+                    # While this one waited. Whether the agent may be asked now, the next claim finds out.
+                    outcome = Outcome(end="released")
             settled = await self._settlements.settle(Settlement(claim, outcome))
         except Exception as error:  # noqa: BLE001 - the lease ends and the attempt is made again
             log.error("attempt_not_settled", submission=claimed.submission, agent=claim.agent, **outline(error))
@@ -178,10 +185,17 @@ class Courier:
             self._turns[agent] = Turns(lambda: self._most_of(agent))
         return self._turns[agent]
 
+    def _weigh(self, agent: AgentId, outcome: Outcome) -> None:
+        """Have nothing claimed ahead of an agent that is in trouble: a breaker or a pause is looked up by claims."""
+        if outcome.unhealthy or outcome.pauses_agent:
+            self._troubles[agent] += 1
+            self._paces[agent].halt()
+        elif outcome.end != "released":
+            self._paces[agent].count()
+
     def _release(self, claim: Claim) -> None:
         agent = claim.agent
         self._in_flight[agent] -= 1
-        self._paces[agent].count()
         for future in list(self._waiting.get(claim.delivery, [])):
             if not future.done():
                 future.set_result(None)

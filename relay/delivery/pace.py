@@ -18,6 +18,10 @@ class Pace:
     def count(self) -> None:
         self._counted += 1
 
+    def halt(self) -> None:
+        """Expect nothing until more has happened."""
+        self._since, self._counted, self._per_second = self._clock.monotonic(), 0, 0.0
+
     def within(self, seconds: float) -> int:
         """How many are to be expected in so much time."""
         now = self._clock.monotonic()

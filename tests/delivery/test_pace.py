@@ -32,3 +32,16 @@ def test_a_moment_is_no_measure(clock: TurnableClock):
     assert pace.within(1.0) == 0
     clock.turn(1)
     assert pace.within(10.0) == 5
+
+
+def test_a_halt_is_expected_to_last(clock: TurnableClock):
+    """After a failure nothing is expected, however quick it was, until more has come to an end."""
+    pace = Pace(clock)
+    for _ in range(100):
+        pace.count()
+    clock.turn(0.1)
+    assert pace.within(1.0) == 500
+    pace.count()
+    pace.halt()
+    clock.turn(0.1)
+    assert pace.within(1.0) == 0

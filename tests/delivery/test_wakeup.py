@@ -3,11 +3,14 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 from sqlalchemy import make_url
 
+from relay.delivery import courier
 from relay.delivery.wakeup import listen, notify
 from relay.storage.engine import Database
 from tests.support.gateway import new_id, small_world
+from tests.support.specialist import answering
 
 
 async def test_a_notification_wakes(postgres_database_url: str):
@@ -106,3 +109,41 @@ async def test_a_backlog_is_drained_without_a_poll(tmp_path: Path, database_url:
         for submission in submissions:
             await relay.until(submission, "saved")
         assert max(at_once) <= 2
+
+
+async def test_what_was_claimed_ahead_is_given_back_when_the_specialist_asks_for_a_pause(
+    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Two at a time, and seven claimed, when the specialist begins to answer 429 with an hour to wait: no more
+    reach it than are under way (and two more, where a claim was just made), and the rest waits untried, the schedule
+    where it was."""  # noqa: D209
+    monkeypatch.setattr(courier, "AHEAD_SECONDS", 60)  # on the slowest machine a specialist counts as quick
+    async with small_world(tmp_path, database_url, in_flight=2, poll=3600) as (relay, specialists):
+        literature = specialists["literature"]
+        acknowledge = literature.behave
+        gate = asyncio.Event()
+        refused: list[str] = []
+
+        async def tired(received):  # noqa: ANN001
+            await gate.wait()
+            (sending,) = await relay.rows("SELECT count(*) AS n FROM deliveries WHERE state = 'sending'")
+            if not refused and sending["n"] < 7:
+                return await acknowledge(received)
+            refused.append(received.json["id"])
+            return await answering(429, {}, headers={"Retry-After": "3600"})(received)
+
+        literature.behave = tired
+        for n in range(60):
+            await relay.record(f"t{n}", answerId=f"a{n}")
+            await relay.rate(f"t{n}", wait="respond-async")
+        gate.set()
+        await literature.wait_for_posts(3)
+        while await relay.rows("SELECT 1 FROM deliveries WHERE state = 'sending'"):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert 1 <= len(refused) <= 4
+        waiting = await relay.rows(
+            "SELECT attempt_count AS attempts, schedule_position AS position FROM deliveries WHERE state = 'pending'"
+        )
+        tried = [row for row in waiting if row["attempts"]]
+        assert len(tried) == len(refused)
+        assert all(row["position"] == 0 for row in waiting if not row["attempts"])
