@@ -83,6 +83,22 @@ async def test_changes_are_announced_and_labels_are_not(bench: Workbench):
     await expect(up).to_have_attribute("aria-pressed", "true")
 
 
+async def test_each_of_several_boxes_has_its_own_name(bench: Workbench):
+    """A comment box is named, reached and described by what stands at it, though another one has the same words."""
+    for agent in ("literature", "chemistry"):
+        await bench.relay.record(f"t-{agent}", agent=agent)
+    page = await bench.open()
+    for agent in ("Literature", "Chemistry"):
+        group = page.get_by_role("group", name=agent)
+        await group.get_by_role("button", name="Not helpful").click()
+        await group.get_by_text("Comment (optional)").click()
+        box = group.get_by_role("textbox", name="Comment (optional)")
+        await expect(box).to_be_focused()
+        described = await box.evaluate("(box) => box.ariaDescribedByElements.map((by) => by.textContent).join()")
+        assert f"Read by the team of {agent}" in described
+    await assert_accessible(page)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_axe_finds_nothing(bench: Workbench, scheme: str):
     """In no state, with one contributor and with several, in either colour scheme."""

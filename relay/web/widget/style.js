@@ -11,6 +11,7 @@ p, blockquote, fieldset { margin: 0; padding: 0; border: 0; }
 [role=group], form, fieldset, .row { display: flex; flex-wrap: wrap; align-items: center; gap: 0.5em; }
 form, .wide { flex-basis: 100%; }
 form { flex-direction: column; align-items: stretch; }
+label { display: grid; gap: 0.5em; }
 .row { flex-wrap: nowrap; }
 .wide { white-space: pre-wrap; overflow-wrap: anywhere; }
 bdi { font-weight: 600; }

@@ -63,16 +63,18 @@ export class View {
   }
 
   #form() {
-    this.text = make("textarea", { part: "comment", id: "comment", "aria-describedby": "counter readers" });
+    this.text = make("textarea", { part: "comment" });
     this.text.oninput = () => this.rating.edit({ text: this.text.value });
-    this.label = make("label", { for: "comment" });
+    this.label = make("span", {});
     this.reasons = make("fieldset", { part: "reasons" });
-    this.counter = make("span", { part: "counter", id: "counter" });
-    this.readers = make("p", { part: "readers", id: "readers" });
+    this.counter = make("span", { part: "counter" });
+    this.readers = make("p", { part: "readers" });
     this.send = make("button", { type: "submit", part: "send" });
     this.close = button("close", () => this.#close());
+    // No ids: several forms share one tree.
+    this.text.ariaDescribedByElements = [this.counter, this.readers];
     const buttons = make("div", { class: "row" }, this.send, this.close, this.counter);
-    const form = make("form", { part: "form" }, this.reasons, this.label, this.text, this.readers, buttons);
+    const form = make("form", { part: "form" }, this.reasons, make("label", {}, this.label, this.text), this.readers, buttons);
     form.onsubmit = (event) => {
       event.preventDefault();
       if (this.send.ariaDisabled !== "true") this.rating.send();
