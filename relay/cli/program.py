@@ -162,14 +162,14 @@ def widget(session: Session, *, url: str | None) -> None:
 
 
 @program.command()
-@click.option("--once", is_flag=True, help="End when the last rating is saved; otherwise stay up for curl.")
+@click.option("--once", is_flag=True, help="End when the last rating is saved; otherwise stay up for a browser and curl.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON first: addresses, tokens, tasks.")
 def demo(*, once: bool, as_json: bool) -> None:
     """Show the whole path on this machine.
 
-    Starts an issuer, two specialists that speak TLS, a relay and its worker. Needs no configuration, and leaves
-    nothing behind. Rates a specialist and shows it saved; stops that specialist, rates again, starts it, and shows
-    the worker saving what waited, under the same UUID.
+    Starts an issuer, two specialists that speak TLS, a relay and its worker, and a Workbench for your browser. Needs
+    no configuration, and leaves nothing behind. Rates a specialist and shows it saved; stops that specialist, rates
+    again, starts it, and shows the worker saving what waited, under the same UUID.
     """
     try:
         from relay.demo import story

@@ -63,6 +63,7 @@ class Conversations:
     """Asks each person's questions once, under their own identity, and keeps the answers while it lives.
 
     ``specialists`` are origins by agent. What a run was for is recorded at the relay before anybody sees the answer.
+    A person's tokens for the specialists come from where anybody may have them, and only here: ``/demo/token``.
     """
 
     def __init__(self, egress: Egress, *, issuer: str, relay: str, specialists: Mapping[str, str]) -> None:

@@ -14,6 +14,7 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Locator, Page, ViewportSize, expect
 
 from relay.demo.stage import Stage, set_up
+from relay.web import load
 from tests.support.workbench import state
 
 pytestmark = [
@@ -66,7 +67,7 @@ def turn(page: Page, question: str) -> Locator:
     return page.locator(".turns > li").filter(has=page.get_by_role("heading", name=question))
 
 
-async def shared_in(page: Page) -> dict[str, str]:
+async def kept_by(page: Page) -> dict[str, str]:
     """What the page keeps of its sign-in."""
     kept: dict[str, str] = json.loads(await page.evaluate("sessionStorage.getItem('workbench:tokens')"))
     return kept
@@ -74,7 +75,7 @@ async def shared_in(page: Page) -> dict[str, str]:
 
 async def refuse_the_token(page: Page) -> None:
     """From now on the page's access token is good for nothing."""
-    kept = json.dumps({**await shared_in(page), "access": "worn.out"})
+    kept = json.dumps({**await kept_by(page), "access": "worn.out"})
     await page.evaluate("(kept) => sessionStorage.setItem('workbench:tokens', kept)", kept)
 
 
@@ -180,7 +181,7 @@ async def test_a_sign_in_is_renewed_as_long_as_the_issuer_does(demo: Stage, brow
         await refuse_the_token(page)
         await page.reload()
         await expect(thumbs(page)).to_have_count(3)
-        assert (await shared_in(page))["access"] != "worn.out"
+        assert (await kept_by(page))["access"] != "worn.out"
 
         await demo.call("POST", f"{demo.issuer}/demo/revoke", body={"user": "bob"})
         try:
@@ -238,6 +239,18 @@ async def test_the_conversation_is_for_people_who_have_signed_in(demo: Stage, wh
     token = None if who is None else demo.tokens[who]
     answer = await demo.call("GET", f"{demo.workbench}/conversation", token=token)
     assert answer.status == status
+
+
+async def test_the_page_is_what_any_page_would_be(demo: Stage):
+    """It holds the element that `relay widget` prints; its policy allows nothing inline, and two neighbours."""
+    answer = await demo.call("GET", f"{demo.workbench}/")
+    assert load().element(demo.relay) in answer.body.decode()
+    policy = dict(part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == f"'self' {demo.relay}"
+    assert policy["style-src"] == "'self'"
+    assert policy["connect-src"] == f"'self' {demo.relay} {demo.issuer}"
+    assert answer.headers["cache-control"] == "no-store"
 
 
 async def test_another_name_of_the_machine_leads_to_the_registered_one(demo: Stage):
