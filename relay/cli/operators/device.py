@@ -171,7 +171,7 @@ class Issuer:
                 timeout=_TIMEOUT,
                 allow_redirects=False,  # what is sent here goes nowhere else
             ) as response:
-                return response.status, await response.content.read(MAX_METADATA_BYTES)
+                return response.status, await _read(response, url)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise UnreachedError(f"the issuer cannot be reached: {reason_of(error)}") from None
 
@@ -181,6 +181,16 @@ class UnreachedError(Failure):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, WRONG_SURROUNDINGS)
+
+
+async def _read(response: aiohttp.ClientResponse, url: str) -> bytes:
+    """The whole answer, in however many pieces it comes: one read gives what has arrived."""
+    body = bytearray()
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) > MAX_METADATA_BYTES:
+            raise UnreachedError(f"{url} answered with more than an issuer has to say")
+    return bytes(body)
 
 
 def reason_of(error: Exception) -> str:

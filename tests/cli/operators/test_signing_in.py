@@ -243,6 +243,43 @@ async def test_metadata_that_cannot_be_trusted_is_not_used(metadata: dict[str, o
     assert issuer.asked == []
 
 
+async def test_an_answer_that_comes_in_pieces_is_read_whole():
+    """The issuer sends the second half of its metadata only once the head of the answer was taken in; and one that
+    sends without end is no issuer."""  # noqa: D209
+    begun = asyncio.Event()
+
+    async def seen(*_: object) -> None:
+        begun.set()
+
+    async def halves(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        told = {"issuer": url, "token_endpoint": f"{url}/token", "device_authorization_endpoint": f"{url}/device"}
+        body = json.dumps(told).encode()
+        await response.write(body[:50])
+        await begun.wait()
+        await response.write(body[50:] + b" " * padding[-1])
+        return response
+
+    app = web.Application()
+    padding = [0]
+    app.router.add_get("/.well-known/oauth-authorization-server", halves)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    trace = aiohttp.TraceConfig()
+    trace.on_request_end.append(seen)
+    try:
+        async with aiohttp.ClientSession(trace_configs=[trace]) as http:  # noqa: TID251
+            assert (await Issuer(http).discover(url)).token_endpoint == f"{url}/token"
+            padding.append(70_000)
+            with pytest.raises(Failure, match="more than an issuer has to say"):
+                await Issuer(http).discover(url)
+    finally:
+        await runner.cleanup()
+
+
 async def test_a_token_that_is_about_to_expire_is_renewed_first(tmp_path: Path, clock: TurnableClock):
     """Nobody is asked while it is good for a while; a renewal keeps the refresh token where no other came."""
     logins, issuer = Logins(tmp_path), Scripted([TOKEN])
