@@ -162,7 +162,7 @@ def widget(session: Session, *, url: str | None) -> None:
 
 
 @program.command()
-@click.option("--once", is_flag=True, help="End when the last rating is saved; otherwise stay up for a browser and curl.")
+@click.option("--once", is_flag=True, help="End when the last rating is saved; otherwise stay up for a visitor.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON first: addresses, tokens, tasks.")
 def demo(*, once: bool, as_json: bool) -> None:
     """Show the whole path on this machine.
