@@ -4,7 +4,7 @@ It imports nothing of the relay's server parts. Tokens and comments are never lo
 """
 
 from relay.client.calling import GetToken
-from relay.client.errors import AnswerError, ClientError, NotSavedError, RelayError, UnreachableError
+from relay.client.errors import AnswerError, ClientError, NotSavedError, RelayError, TokenError, UnreachableError
 from relay.client.model import (
     AnswerTargets,
     Attempt,
@@ -36,5 +36,6 @@ __all__ = [
     "Resync",
     "Submission",
     "Target",
+    "TokenError",
     "UnreachableError",
 ]

@@ -11,12 +11,14 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from relay.client.errors import AnswerError, ClientError, RelayError, UnreachableError
+from relay.client.errors import AnswerError, ClientError, RelayError, TokenError, UnreachableError
 from relay.client.model import Problem, extras_of
 from relay.client.repeats import retry_after_seconds, tries
 
 GetToken: TypeAlias = Callable[[], Awaitable[str]]
-"""Gives a token for the relay that is good now. It is kept until the relay refuses it, and asked for again then."""
+"""Gives a token for the relay that is good now. It is kept until the relay refuses it, and asked for again then.
+
+What it raises ends the call: as `TokenError` where an issuer could not be reached, otherwise as it is."""
 
 Answer = TypeVar("Answer")
 
@@ -33,13 +35,14 @@ def path(*segments: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is sent, the same bytes at every try."""
+    """What is sent, the same bytes at every try. ``wait``: how many seconds the relay is asked to take for it."""
 
     method: str
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = field(default=None, repr=False)
+    wait: int = 0
 
 
 class Tokens:
@@ -53,8 +56,19 @@ class Tokens:
     async def current(self) -> str:
         async with self._asking:
             if self._token is None:
-                self._token = await self._get()
+                self._token = await self._asked()
             return self._token
+
+    async def _asked(self) -> str:
+        try:
+            return await self._get()
+        except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
+            # Not to be taken for the relay's own connection, which is tried again.
+            raise TokenError(f"no token for the relay: {type(error).__name__}") from error
+
+    def forget(self) -> None:
+        """Ask for a new one at the next request."""
+        self._token = None
 
     def refused(self, token: str) -> None:
         """Forget this token, unless another has taken its place."""
@@ -76,22 +90,24 @@ class Calling:
         self._origin = origin
         self._tokens = tokens
         self._http = http
-        self._try = aiohttp.ClientTimeout(total=try_seconds)
+        self._try_seconds = try_seconds
 
     async def call(self, request: Request, into: type[Answer], *, seconds: float) -> Answer:
-        """The answer, after as many tries as the deadline allows.
+        """The answer, after as many tries as the deadline allows. What the relay was asked to wait comes on top.
 
-        Raises `RelayError`, `UnreachableError` or `AnswerError`.
+        Raises `RelayError`, `UnreachableError`, `AnswerError` or `TokenError`.
         """
+        timeout = aiohttp.ClientTimeout(total=self._try_seconds + request.wait)
 
         async def once() -> Answer:
-            async with await self.open(request, self._try) as response:
+            async with await self.open(request, timeout) as response:
                 body = await response.read()
             return _decoded(response.status, body, into)
 
-        return await self.repeated(once, seconds=seconds)
+        return await self.repeated(once, seconds=seconds + request.wait)
 
     async def repeated(self, once: Callable[[], Awaitable[Answer]], *, seconds: float) -> Answer:
+        """What one of the tries comes to, the last of which begins before the deadline."""
         try:
             async with asyncio.timeout(seconds):
                 return await tries(seconds)(once)
@@ -128,14 +144,15 @@ class Calling:
             data=request.body,
             timeout=timeout,
             allow_redirects=False,  # a token goes to the relay and nowhere else
+            raise_for_status=False,  # a session of the caller's may say otherwise, and a refusal has a body
         )
         if response.status == HTTPStatus.UNAUTHORIZED:
             self._tokens.refused(token)
         return response
 
-    async def renew(self) -> None:
+    def renew(self) -> None:
         """Ask for a new token at the next request."""
-        self._tokens.refused(await self._tokens.current())
+        self._tokens.forget()
 
 
 async def _refusal(response: aiohttp.ClientResponse) -> RelayError | AnswerError:

@@ -4,6 +4,7 @@ ClientError
 ├── RelayError         the relay refused it, and says why
 ├── UnreachableError   no answer within the deadline: it is not known whether the relay has the request
 ├── AnswerError        something answered that is no relay, or a broken one
+├── TokenError         the caller's own function could reach nobody who gives out tokens: nothing was sent
 └── NotSavedError      the wait is over and the rating is not saved
 """
 
@@ -61,6 +62,10 @@ class AnswerError(ClientError):
         super().__init__(f"{message} (status {status})")
         self.status = status
         self.retry_after: float | None = None
+
+
+class TokenError(ClientError):
+    """No token, so nothing was sent. Its cause is what the caller's own function raised."""
 
 
 class NotSavedError(ClientError):

@@ -1,7 +1,12 @@
-"""The events of one's own submissions, without end: cut off, resumed, and none lost or told twice."""
+"""The events of one's own submissions, without end: cut off, resumed, and none lost.
+
+A reader without a place, or with one that the relay does not know, is told to list first, once the stream is open:
+what changes while they list comes after.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator
+import random
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import aiohttp
 import msgspec
@@ -9,7 +14,7 @@ import msgspec
 from relay.client.calling import Calling, Request
 from relay.client.errors import AnswerError, RelayError
 from relay.client.model import Change, Resync, Submission
-from relay.client.repeats import FIRST_PAUSE_SECONDS, may_pass
+from relay.client.repeats import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, may_pass
 from relay.client.sse import Block, Parser
 
 EVENT_STREAM = "text/event-stream"
@@ -27,20 +32,26 @@ class Following:
         self._calling = calling
         self._last = last_event_id
         self._seconds = seconds
-        self._resync_due = False
+        self._resync_due = last_event_id is None
 
-    async def follow(self) -> AsyncIterator[Change | Resync]:
+    async def follow(self) -> AsyncGenerator[Change | Resync, None]:
         """Events until the reader leaves.
 
         Raises `RelayError` where the relay refuses, `UnreachableError` when it is not reached within the deadline.
         """
+        loop = asyncio.get_running_loop()
+        pause = FIRST_PAUSE_SECONDS
         while True:
+            began = loop.time()
             async with await self._connect() as response:
                 async for block in self._blocks(response):
                     news = self._news(block)
                     if news is not None:
                         yield news
-            await asyncio.sleep(FIRST_PAUSE_SECONDS)
+            # What ends at once is opened less and less often; and not by everybody in the same moment.
+            lasted = loop.time() - began > LONGEST_PAUSE_SECONDS
+            pause = FIRST_PAUSE_SECONDS if lasted else min(2 * pause, LONGEST_PAUSE_SECONDS)
+            await asyncio.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - no secret
 
     async def _connect(self) -> aiohttp.ClientResponse:
         async def once() -> aiohttp.ClientResponse:
@@ -71,7 +82,7 @@ class Following:
             raise AnswerError(response.status, "not the events of a relay") from None
         else:
             # A stream ends with its token.
-            await self._calling.renew()
+            self._calling.renew()
 
     def _news(self, block: Block) -> Change | Resync | None:
         if block.id is not None:

@@ -33,6 +33,10 @@ class Provenance(Struct, frozen=True, kw_only=True, rename="camel", omit_default
     subject_issuer: str | None = None
     evidence: list[Evidence] = []
 
+    @override
+    def __repr__(self) -> str:
+        return f"Provenance(answer_id={self.answer_id!r}, role={self.role!r}, status={self.status!r})"
+
 
 class RecordedTask(Struct, frozen=True, kw_only=True, rename="camel"):
     """A record of provenance as it stands."""
@@ -124,14 +128,14 @@ class Page(Struct, Generic[Item], frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """A submission as it stands after a change. ``id`` is where to resume the events."""
+    """A submission as it stands after a change. ``id`` is where to resume the events after this one."""
 
     id: str
     submission: Submission
 
 
 class Resync(Struct, frozen=True):
-    """What happened before is not known any more: list again. The events go on from here."""
+    """What happened before is not told: list now. The events go on from here."""
 
     id: str
 

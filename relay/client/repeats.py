@@ -28,10 +28,10 @@ def may_pass(error: BaseException) -> bool:
 
 
 def pause(state: tenacity.RetryCallState) -> float:
-    """Seconds until the next try: what the relay asked for, else exponential with full jitter."""
+    """Seconds until the next try: exponential with full jitter, on top of what the relay asked for."""
     error = state.outcome.exception() if state.outcome else None
     asked = error.retry_after if isinstance(error, RelayError | AnswerError) else None
-    return max(asked or 0.0, _backoff(state))
+    return (asked or 0.0) + _backoff(state)
 
 
 def tries(seconds: float) -> tenacity.AsyncRetrying:

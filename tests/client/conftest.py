@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.client import RelayClient
+from relay.client import GetToken, RelayClient
 from tests.support.gateway import Gateway, small_world
 from tests.support.peers import Line, Peer, Received, Script, serve
 from tests.support.specialist import Specialist
@@ -43,8 +43,9 @@ class Tickets:
         return self._tokens[min(self.given, len(self._tokens)) - 1]
 
 
-def client_of(port: int, *tokens: str, seconds: float = 20.0) -> RelayClient:
-    return RelayClient(f"http://127.0.0.1:{port}", Tickets(*tokens), deadline_seconds=seconds)
+def client_of(port: int, token: str | GetToken, *, seconds: float = 20.0) -> RelayClient:
+    get_token = Tickets(token) if isinstance(token, str) else token
+    return RelayClient(f"http://127.0.0.1:{port}", get_token, deadline_seconds=seconds)
 
 
 @pytest.fixture

@@ -5,7 +5,9 @@ import uuid
 import pytest
 
 from relay.client import NotSavedError, Provenance, RelayClient, RelayError
+from tests.client.conftest import Tickets, answer, between, client_of
 from tests.support.gateway import Gateway, new_id
+from tests.support.peers import answers
 from tests.support.specialist import Specialist, answering
 
 FINISHED = Provenance(
@@ -65,6 +67,38 @@ async def test_waiting_outlives_an_outage(relay: Gateway, alice: RelayClient, li
     await literature.start()
     assert (await alice.wait_until_saved(mine, seconds=60)).saved
     assert {post.json["id"] for post in literature.posts} == {mine}
+
+
+async def test_waiting_outlives_the_relay(relay: Gateway):
+    """A relay that is away is waited for as well: ``seconds`` bounds it, not the deadline of one call."""
+    await relay.record("t1")
+    mine = new_id()
+    await relay.rate("t1", id=mine)
+    away = answers(answer("502 Bad Gateway", body=b"<html>"))
+    async with between(relay.port, away, away) as peer, client_of(peer.port, relay.token(), seconds=0) as alice:
+        assert (await alice.wait_until_saved(mine, seconds=60)).saved
+    assert len(peer.received) == 3
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["relay.example.org", "ftp://relay.example.org", "https://a@relay.example.org", "https://relay.example.org?a=b"],
+)
+def test_an_address_that_is_none(address: str):
+    """Refused before anything is sent, with what it has to be."""
+    with pytest.raises(ValueError, match="the relay's address"):
+        RelayClient(address, Tickets("a-token"))
+
+
+def test_a_token_goes_in_the_clear_only_where_it_is_said():
+    """Plain HTTP is for this machine, or for a way that somebody has called private."""
+    with pytest.raises(ValueError, match="plain_http"):
+        RelayClient("http://relay.internal:8080", Tickets("a-token"))
+    for known in (
+        RelayClient("http://relay.internal:8080/", Tickets("a-token"), plain_http=True),
+        RelayClient("http://[::1]:8080", Tickets("a-token")),
+    ):
+        assert "a-token" not in repr(known)
 
 
 async def test_waiting_ends_when_nothing_more_comes(relay: Gateway, alice: RelayClient, literature: Specialist):

@@ -1,19 +1,40 @@
-"""The events through the client: nothing lost, nothing told twice, whatever happens to the connection."""
+"""The events through the client: nothing lost, whatever happens to the connection."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
-from relay.client import Change, RelayClient, Resync
-from tests.client.conftest import Tickets, between, client_of, forward
+import pytest
+
+from relay.client import Change, RelayClient, RelayError, Resync
+from relay.retention.pruning import Pruning
+from tests.client.conftest import Tickets, answer, between, client_of, forward
 from tests.support.gateway import Gateway, new_id
-from tests.support.peers import Line
+from tests.support.peers import Line, answers
+
+Events = AsyncIterator[Change | Resync]
 
 
-async def saved(events: AsyncIterator[Change | Resync], submission: str) -> str:
+@pytest.fixture(autouse=True)
+async def known(relay: Gateway) -> None:
+    """Alice has been here before. The stream of somebody of whom nothing is stored begins anew every 15 seconds."""
+    await relay.record("t0")
+
+
+async def saved(events: Events, submission: str) -> str:
     """Read until this submission is saved; the id of that event."""
     async for event in events:
-        if isinstance(event, Change) and event.submission.id == submission and event.submission.saved:
+        assert isinstance(event, Change), "nothing was lost, so there is nothing to list again"
+        if event.submission.id == submission and event.submission.saved:
             return event.id
     raise AssertionError("the events ended")
+
+
+async def beginning(events: Events) -> str:
+    """The place at which these events begin."""
+    first = await anext(events)
+    assert isinstance(first, Resync)
+    return first.id
 
 
 async def tell(relay: Gateway, task: str) -> str:
@@ -23,71 +44,66 @@ async def tell(relay: Gateway, task: str) -> str:
     return submission
 
 
+async def test_list_then_follow(relay: Gateway, alice: RelayClient):
+    """A first reader is told to list once the stream is open: what changes before they have listed is told as well."""
+    before = await tell(relay, "t0")
+    async with aclosing(alice.events()) as events:
+        assert isinstance(await anext(events), Resync)
+        meanwhile = await tell(relay, "t1")
+        assert [s.id async for s in alice.submissions()] == [meanwhile, before]
+        await saved(events, meanwhile)
+
+
 async def test_a_reader_goes_on_where_it_was(relay: Gateway, alice: RelayClient):
     """With the id of what was dealt with, a later reader is told everything since, and nothing from before."""
-    first = await tell(relay, "t0")
-    place = (await relay.call("GET", f"/api/feedback/{first}", token=relay.token())).json["id"]
-    assert place == first
-    events = alice.events(last_event_id=await _beginning(relay))
-    second = await tell(relay, "t1")
-    last = await saved(events, second)
-    await events.aclose()  # type: ignore[attr-defined]
-    third = await tell(relay, "t2")
-    again = alice.events(last_event_id=last)
-    told = await anext(again)
+    await tell(relay, "t1")
+    async with aclosing(alice.events()) as events:
+        place = await beginning(events)
+    missed = await tell(relay, "t2")
+    async with aclosing(alice.events(last_event_id=place)) as again:
+        told = await anext(again)
     assert isinstance(told, Change)
-    assert told.submission.id == third
-    await again.aclose()  # type: ignore[attr-defined]
+    assert told.submission == await alice.show(missed)
 
 
-async def _beginning(relay: Gateway) -> str:
-    """Where alice's events stand now."""
-    from tests.feedback.test_events import stream  # noqa: PLC0415
-
-    async with stream(relay, relay.token()) as reader:
-        return (await reader.block())["id"]
-
-
-async def test_a_stream_that_is_cut_within_an_event(relay: Gateway):
-    """Half an event counts as none: after the reconnection it is told, once, with those that came meanwhile."""
-    place = await _place_of_alice(relay)
+async def test_a_stream_that_is_cut_within_an_event(relay: Gateway, alice: RelayClient):
+    """Half an event counts as none: the reader resumes before it, and hears of it, and of what came meanwhile."""
+    async with aclosing(alice.events()) as events:
+        place = await beginning(events)
     first = await tell(relay, "t1")
-    seen = bytearray()
+    half: asyncio.Future[bytes] = asyncio.Future()
 
     async def cut(line: Line) -> None:
-        received = await line.receive()
+        seen = bytearray()
 
         def take(data: bytes) -> bool:
             seen.extend(data)
-            return b"event: feedback" in seen and seen.index(b"event: feedback") + 200 < len(seen)
+            begun = seen.find(b"event: feedback")
+            if begun < 0 or len(seen) < begun + 200:
+                return False
+            half.set_result(bytes(seen[: begun + 200]))
+            return True
 
-        await forward(relay.port, received, take)
-        await line.send(bytes(seen[: seen.index(b"event: feedback") + 200]))
+        await forward(relay.port, await line.receive(), take)
+        await line.send(half.result())
         line.reset()
 
     async def on(line: Line) -> None:
-        await _pass_on(relay.port, line)
+        await pass_on(relay.port, line)
 
-    async with between(relay.port, cut, on) as peer, client_of(peer.port, relay.token()) as alice:
-        events = alice.events(last_event_id=place)
+    async with (
+        between(relay.port, cut, on) as peer,
+        client_of(peer.port, relay.token()) as other,
+        aclosing(other.events(last_event_id=place)) as events,
+    ):
         await saved(events, first)
-        second = await tell(relay, "t2")
-        after = await anext(events)
-        assert isinstance(after, Change)
-        assert after.submission.id == second
-        await events.aclose()  # type: ignore[attr-defined]
-    assert len(peer.received) == 2
+        await saved(events, await tell(relay, "t2"))
+    resumed = [received.head.count(f"Last-Event-ID: {place}\r\n".encode()) for received in peer.received]
+    assert resumed == [1, 1]
 
 
-async def _place_of_alice(relay: Gateway) -> str:
-    await tell(relay, "t-before")
-    return await _beginning(relay)
-
-
-async def _pass_on(port: int, line: Line) -> None:
+async def pass_on(port: int, line: Line) -> None:
     """Hand over an endless answer as it comes."""
-    import asyncio  # noqa: PLC0415
-
     received = await line.receive()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(received.head + received.body)
@@ -101,23 +117,42 @@ async def _pass_on(port: int, line: Line) -> None:
 async def test_a_place_that_is_not_known(relay: Gateway, alice: RelayClient):
     """The relay refuses the id: the reader is told to list again, once, and hears what happens from then on."""
     await tell(relay, "t0")
-    events = alice.events(last_event_id="made-up")
-    assert isinstance(await anext(events), Resync)
-    submission = await tell(relay, "t1")
-    await saved(events, submission)
-    await events.aclose()  # type: ignore[attr-defined]
+    async with aclosing(alice.events(last_event_id="made-up")) as events:
+        await beginning(events)
+        await saved(events, await tell(relay, "t1"))
+
+
+async def test_a_place_that_is_too_old(relay: Gateway, alice: RelayClient):
+    """What happened since is thrown away by now: list again, and go on from there."""
+    async with aclosing(alice.events()) as events:
+        await beginning(events)
+        last = await saved(events, await tell(relay, "t1"))
+    await tell(relay, "t2")
+    await relay.change("UPDATE events SET at = at - 8 * 86400000")
+    await Pruning(relay.relay.db, days=7).run()
+    async with aclosing(alice.events(last_event_id=last)) as events:
+        assert await beginning(events) != last
 
 
 async def test_a_stream_outlives_its_token(relay: Gateway):
     """The stream ends with the first token; the second one goes on with it, and nothing in between is missed."""
-    await tell(relay, "t0")
     tickets = Tickets(relay.token(exp=int(relay.issuer.now()) + 2), relay.token())
-    async with client_of(relay.port) as alice:
-        alice._tokens._get = tickets
-        events = alice.events(last_event_id=await _beginning(relay))
+    async with client_of(relay.port, tickets) as alice, aclosing(alice.events()) as events:
+        await beginning(events)
         await saved(events, await tell(relay, "t1"))
         while tickets.given < 2:
             await saved(events, await tell(relay, new_id()))
         await saved(events, await tell(relay, "t2"))
-        await events.aclose()  # type: ignore[attr-defined]
     assert tickets.given == 2
+
+
+async def test_events_that_are_refused():
+    """What does not pass ends the events with the relay's own words, and is not asked for again and again."""
+    body = b'{"code":"insufficient_scope","status":403,"detail":"The token needs feedback:read."}'
+    async with (
+        between(0, answers(answer("403 Forbidden", body=body))) as peer,
+        client_of(peer.port, "a-token") as alice,
+    ):
+        with pytest.raises(RelayError) as refused:
+            await anext(alice.events())
+    assert (refused.value.code, len(peer.received)) == ("insufficient_scope", 1)

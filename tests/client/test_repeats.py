@@ -1,12 +1,15 @@
 """What is sent again, and what is not: the same bytes, within a deadline, with a token that is asked for once more."""
 
+import asyncio
+
+import aiohttp
 import pytest
 
-from relay.client import AnswerError, RelayError, UnreachableError
+from relay.client import AnswerError, RelayClient, RelayError, TokenError, UnreachableError
 from tests.client.conftest import Tickets, answer, between, client_of, whole_answer
 from tests.support.gateway import Gateway, new_id
 from tests.support.peers import Line, answers
-from tests.support.specialist import Specialist
+from tests.support.specialist import Held, Specialist
 
 UNAVAILABLE = answer("503 Service Unavailable", "Retry-After: 0", "Content-Type: text/html", body=b"<p>starting</p>")
 
@@ -77,8 +80,7 @@ async def test_a_refused_token_is_replaced_once(relay: Gateway):
     """401, then a fresh token: the call succeeds, and the fresh token stays in use."""
     await relay.record("t1")
     tickets = Tickets(relay.token(exp=1), relay.token())
-    async with client_of(relay.port) as alice:
-        alice._tokens._get = tickets
+    async with client_of(relay.port, tickets) as alice:
         await alice.answer_targets("a1")
         await alice.answer_targets("a1")
     assert tickets.given == 2
@@ -87,9 +89,48 @@ async def test_a_refused_token_is_replaced_once(relay: Gateway):
 async def test_a_token_that_never_works(relay: Gateway):
     """Two tokens are refused and the call ends; the next call asks anew."""
     tickets = Tickets("made-up")
-    async with client_of(relay.port) as alice:
-        alice._tokens._get = tickets
+    async with client_of(relay.port, tickets) as alice:
         for given in (2, 4):
             with pytest.raises(RelayError) as refused:
                 await alice.show(new_id())
             assert (refused.value.code, tickets.given) == ("unauthenticated", given)
+
+
+@pytest.mark.parametrize("failure", [aiohttp.ClientConnectionError("an issuer"), TimeoutError(), OSError("no file")])
+async def test_no_token_to_send(failure: Exception):
+    """An issuer that is away is not taken for the relay: nothing is sent or repeated, and the cause is there."""
+    asked = 0
+
+    async def nobody() -> str:
+        nonlocal asked
+        asked += 1
+        raise failure
+
+    async with between(0) as peer, client_of(peer.port, nobody) as alice:
+        with pytest.raises(TokenError) as failed:
+            await alice.show(new_id())
+    assert (asked, len(peer.received), failed.value.__cause__) == (1, 0, failure)
+
+
+async def test_a_session_of_the_callers_own(relay: Gateway):
+    """It is left open; and a refusal is the relay's own, whatever the session does with them elsewhere."""
+    async with aiohttp.ClientSession(raise_for_status=True) as session:  # noqa: TID251 - a caller's
+        async with RelayClient(f"http://localhost:{relay.port}", Tickets(relay.token()), session=session) as alice:
+            with pytest.raises(RelayError, match="submission_not_found"):
+                await alice.show(new_id())
+        assert not session.closed
+
+
+async def test_the_wait_at_the_relay_comes_on_top(relay: Gateway, literature: Specialist):
+    """A try that may take no time by itself still lasts for as long as the relay was asked to wait."""
+    await relay.record("t1")
+    held = Held()
+    literature.behave = held
+    async with (
+        RelayClient(f"http://localhost:{relay.port}", Tickets(relay.token()), try_seconds=0.01) as alice,
+        asyncio.TaskGroup() as group,
+    ):
+        rating = group.create_task(alice.submit(new_id(), "t1", "up", wait_seconds=10))
+        await literature.wait_for_posts(1)
+        held.let_go()
+        assert (await rating).saved
