@@ -16,6 +16,7 @@ import psycopg
 from psycopg.rows import dict_row
 from sqlalchemy import URL
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 T = TypeVar("T")
 
@@ -23,6 +24,9 @@ SQLITE_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON
 SQLITE_BUSY_SECONDS = 30.0
 """How long a writer waits for its turn and for other processes, together."""
 SQLITE_LEAST_BUSY_SECONDS = 0.1
+
+LINE_SECONDS = 30.0
+"""How long a statement waits for its turn on a line: as long as others do for a connection of the pool."""
 
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 
@@ -40,18 +44,32 @@ class Line:
         self._turn = asyncio.Lock()
 
     async def rows(self, statement: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """What the statement (with ``:name`` parameters) returns, once it is committed. Raises `DBAPIError`."""
-        async with self._turn:
-            known = self._connection is not None
-            try:
-                return await self._rows(statement, parameters)
-            except psycopg.Error as error:
-                if not (known and self._is_gone()):
-                    raise _wrapped(error, psycopg.Error) from error
-            try:
-                return await self._rows(statement, parameters)
-            except psycopg.Error as error:
+        """What the statement (with ``:name`` parameters) returns, once it is committed.
+
+        Raises `DBAPIError`; and SQLAlchemy's `TimeoutError` where those before it do not come to an end, as with a
+        server that does not answer any more.
+        """
+        try:
+            async with asyncio.timeout(LINE_SECONDS):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise PoolTimeoutError("others wait for an answer on the same connection") from None
+        try:
+            return await self._rows_twice(statement, parameters)
+        finally:
+            self._turn.release()
+
+    async def _rows_twice(self, statement: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        known = self._connection is not None
+        try:
+            return await self._rows(statement, parameters)
+        except psycopg.Error as error:
+            if not (known and self._is_gone()):
                 raise _wrapped(error, psycopg.Error) from error
+        try:
+            return await self._rows(statement, parameters)
+        except psycopg.Error as error:
+            raise _wrapped(error, psycopg.Error) from error
 
     async def _rows(self, statement: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         if self._connection is None or self._connection.closed:

@@ -91,6 +91,22 @@ async def test_callers_take_turns(postgres: Database):
     assert [rows[0]["n"] for rows in found] == [str(n) for n in range(20)]
 
 
+async def test_who_waits_behind_a_silent_server_is_told_in_time(postgres: Database, monkeypatch: pytest.MonkeyPatch):
+    """A statement that gets no answer holds up those behind it for a while, not for ever: they are told that the
+    database is away, and the line goes on once it is free."""  # noqa: D209
+    monkeypatch.setattr("relay.storage.express.LINE_SECONDS", 0.02)
+    line = postgres.line()
+    await backend(line)
+    silent = asyncio.get_running_loop().create_task(line.rows("SELECT pg_sleep(600)", {}))
+    await asyncio.sleep(0)
+    with pytest.raises(PoolTimeoutError) as behind:
+        await line.rows("SELECT 1 AS one", {})
+    assert is_away(behind.value)
+    silent.cancel()
+    await asyncio.gather(silent, return_exceptions=True)
+    assert await line.rows("SELECT 2 AS fresh", {}) == [{"fresh": 2}]
+
+
 async def test_a_transaction_of_the_thread_is_whole(sqlite: Database):
     """What fails leaves nothing behind, and is told in one kind; what follows is carried out."""
 
