@@ -15,10 +15,10 @@ WIDE = re.compile(r"\b(any|unknown|Record)\b")
 
 @pytest.mark.timeout(400)
 def test_a_client_generated_from_the_document(compiled: Compile):
-    """A public generator takes the document; its types fit a Workbench's program and the one in docs/api.md, and find
-    mistakes.
+    """A public generator takes the document; its types fit the programs of a Workbench, of an operator and in
+    docs/api.md, and find mistakes.
     """
-    assert compiled("workbench.ts", "api.ts") == ""
+    assert compiled("workbench.ts", "operator.ts", "api.ts") == ""
 
 
 @pytest.mark.timeout(400)
