@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 import pytest_asyncio
@@ -175,7 +176,7 @@ async def press(page: Page, *keys: str) -> None:
 
 
 async def test_a_sign_in_is_renewed_as_long_as_the_issuer_does(demo: Stage, browser: Browser):
-    """A token that is refused is renewed unseen; once the person's access was revoked the page asks them in again."""
+    """A token that is refused is renewed unseen; one that is not leads to a new sign-in, which finds the draft again."""
     async with opened(demo, browser) as page:
         await sign_in(page, "Bob")
         await refuse_the_token(page)
@@ -186,21 +187,29 @@ async def test_a_sign_in_is_renewed_as_long_as_the_issuer_does(demo: Stage, brow
         await demo.call("POST", f"{demo.issuer}/demo/revoke", body={"user": "bob"})
         try:
             await refuse_the_token(page)
-            await thumbs(page).first.click()
-            await page.get_by_role("button", name="Send").click()
+            await page.get_by_role("button", name="Not helpful").first.click()
+            await page.get_by_label("Comment").fill("Half a thought")
+            await page.evaluate("document.querySelector('specialist-feedback').refresh()")
             await expect(page.get_by_role("status").first).to_contain_text("Your sign-in has ended.")
             await expect(page.locator(".turns > li")).to_have_count(0)
-            await expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+            await expect(page.get_by_role("button", name="Sign in")).to_be_focused()
         finally:
             await demo.call("POST", f"{demo.issuer}/demo/restore", body={"user": "bob"})
+        await sign_in(page, "Bob")
+        await page.get_by_role("button", name="Not helpful").first.click()
+        await expect(page.get_by_label("Comment")).to_have_value("Half a thought")
 
 
-async def test_an_answer_that_nobody_asked_for_signs_nobody_in(demo: Stage, browser: Browser):
-    """A code that comes with another state is dropped, out of the address too, and redeemed nowhere."""
+@pytest.mark.parametrize("wrong", [{"state": "made-up"}, {"iss": "https://login.example.org"}])
+async def test_an_answer_that_was_not_asked_for_signs_nobody_in(demo: Stage, browser: Browser, wrong: dict[str, str]):
+    """A code under another state, or of another issuer, is dropped, out of the address too, and redeemed nowhere."""
     async with opened(demo, browser) as page:
         redeemed: list[str] = []
         page.on("request", lambda request: redeemed.append(request.url) if "/token" in request.url else None)
-        await page.goto(f"{demo.workbench}/?code=stolen&state=made-up&iss={demo.issuer}")
+        await page.get_by_role("button", name="Sign in").click()
+        await expect(page.get_by_role("button", name="Alice")).to_be_visible()
+        [asked] = parse_qs(urlsplit(page.url).query)["state"]
+        await page.goto(f"{demo.workbench}/?{urlencode({'code': 'c-1', 'state': asked, 'iss': demo.issuer, **wrong})}")
         await expect(page.get_by_role("button", name="Sign in")).to_be_visible()
         assert page.url == f"{demo.workbench}/"
         assert redeemed == []

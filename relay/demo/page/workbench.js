@@ -67,6 +67,10 @@ find(".sign-out").addEventListener("click", () => {
   // A new page: nothing of this person is left in its memory.
   location.replace("/");
 });
-signIn.addEventListener("ended", () => welcome("Your sign-in has ended. Sign in again to go on; what you wrote is kept."));
+signIn.addEventListener("ended", () => {
+  welcome("Your sign-in has ended. Sign in again to go on; what you wrote is kept.");
+  // Where the focus was is gone.
+  find(".sign-in").focus();
+});
 
 open();
