@@ -176,7 +176,7 @@ async def press(page: Page, *keys: str) -> None:
 
 
 async def test_a_sign_in_is_renewed_as_long_as_the_issuer_does(demo: Stage, browser: Browser):
-    """A token that is refused is renewed unseen; one that is not leads to a new sign-in, which finds the draft again."""
+    """A refused token is renewed unseen; where it is not, that leads to a new sign-in, which finds the draft again."""
     async with opened(demo, browser) as page:
         await sign_in(page, "Bob")
         await refuse_the_token(page)
