@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from relay.identity.model import Principal
+from relay.identity.refusals import keys_unavailable
 from relay.web.console.sessions.model import hash_of
+from relay.web.console.sign_in.signing_in import SigningIn
 from tests.conftest import TurnableClock
 from tests.support.console import SCOPES, Browser, Page, World, another_gateway, world
 from tests.support.demo import post_json
@@ -129,6 +132,24 @@ class TestTokens:
         clock.turn(3 * 60)
         assert await is_in(inside)
         assert len(await console.rows("SELECT 1 FROM console_sessions")) == 1
+
+    async def test_renewed_while_keys_cannot_be_had(
+        self, inside: Browser, clock: TurnableClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The issuer gives new tokens, and its keys cannot be had to verify them: the page says so, and the session
+        goes on with the new refresh token, since the old one is used up."""  # noqa: D209
+        for _ in range(2):
+            clock.turn(29 * 60)
+            assert await is_in(inside)
+        clock.turn(3 * 60)
+
+        async def away(_self: SigningIn, _access_token: str) -> Principal:
+            raise keys_unavailable(5)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(SigningIn, "operator", away)
+            assert (await inside.get("/console/account")).status == 503
+        assert await is_in(inside)
 
     async def test_revoked(self, inside: Browser, console: World, clock: TurnableClock) -> None:
         """Whose access was revoked at the issuer is out when their token ends."""

@@ -150,20 +150,26 @@ class Sessions:
         return await self._renewed_by_another(session)
 
     async def _renew(self, session: Session, contents: Contents, token: str) -> tuple[Session, Contents]:
+        fresh = contents
         try:
             tokens = await self._providers.refresh(token)
-            principal = await self._signing_in.operator(tokens.access)
+            fresh = Contents(name=contents.name, access=tokens.access, refresh=tokens.refresh)
+            principal = await self._signing_in.operator(fresh.access)
         except SignInFailed as failed:
             return await self._not_renewed(session, contents, failed)
         except Refusal as refusal:
             if refusal.code == "insufficient_scope":  # no operator any more
                 await self._drop(session)
+            else:  # Its keys cannot be had. The old refresh token may be used up: the new one is for next time.
+                await self._keep(session, fresh, session.token_expires_at)
             raise
-        fresh = Contents(name=contents.name, access=tokens.access, refresh=tokens.refresh)
-        sealed, kid = self._seal(session.id_hash, fresh)
         expires_at = int(principal.expires_at * 1000)
-        await self._rows.put_tokens(session.id_hash, sealed=sealed, seal_kid=kid, token_expires_at=expires_at)
+        await self._keep(session, fresh, expires_at)
         return replace(session, token_expires_at=expires_at), fresh
+
+    async def _keep(self, session: Session, fresh: Contents, expires_at: int) -> None:
+        sealed, kid = self._seal(session.id_hash, fresh)
+        await self._rows.put_tokens(session.id_hash, sealed=sealed, seal_kid=kid, token_expires_at=expires_at)
 
     async def _not_renewed(
         self, session: Session, contents: Contents, failed: SignInFailed
