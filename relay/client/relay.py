@@ -21,7 +21,7 @@ TRY_SECONDS = 20.0
 """How long one try may take, beyond what the relay is asked to wait."""
 
 FIRST_LOOK_SECONDS = 0.2
-LONGEST_LOOK_SECONDS = 5.0
+LONGEST_LOOK_SECONDS = 3.0
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -135,7 +135,7 @@ class RelayClient:
             if found.final or left <= 0:
                 raise NotSavedError(found)
             await asyncio.sleep(min(pause, left))
-            pause = min(2 * pause, LONGEST_LOOK_SECONDS)
+            pause = min(1.5 * pause, LONGEST_LOOK_SECONDS)
 
     def submissions(
         self,

@@ -7,7 +7,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from registry.egress import Exchange
-from relay.demo.stage import Stage
 
 SHOWN_HEADERS = ("location", "retry-after", "preference-applied")
 
@@ -52,28 +51,6 @@ class Narrator:
 
     def bad(self, text: str) -> None:
         self._console.print(f"   [bold red]✘ {escape(text)}[/bold red]")
-
-
-class Visitor:
-    """Somebody who calls the demonstration's servers while the narrator tells of it."""
-
-    def __init__(self, stage: Stage, narrator: Narrator) -> None:
-        self._stage = stage
-        self._narrator = narrator
-
-    async def call(
-        self,
-        method: str,
-        url: str,
-        *,
-        who: str,
-        body: object = None,
-        headers: Mapping[str, str] | None = None,
-        token: str | None = None,
-    ) -> Exchange:
-        answer = await self._stage.call(method, url, token=token or self._stage.tokens[who], body=body, headers=headers)
-        self._narrator.exchange(method, url, who, body, answer, headers or {})
-        return answer
 
 
 def _pretty(body: bytes) -> str:

@@ -15,7 +15,9 @@ from typing import Any
 import click
 
 from registry.egress import EgressFailure, Exchange
-from relay.demo.narration import Narrator, Visitor
+from relay.client import ClientError, Provenance
+from relay.demo.cast import Caller, on_stage
+from relay.demo.narration import Narrator
 from relay.demo.stage import Stage, StageError, set_up
 
 DEADLINE_SECONDS = 30.0
@@ -61,7 +63,7 @@ async def _main(*, once: bool, as_json: bool, deadline_seconds: float) -> int:
             if not once and code == 0:
                 _invite(stage, narrator, runs)
                 await stop.wait()
-    except* (StageError, EgressFailure, TimeoutError) as failed:  # the story's own come in a group
+    except* (StageError, EgressFailure, ClientError, TimeoutError) as failed:  # the story's own come in a group
         for error in failed.exceptions:
             narrator.bad(str(error) or "the demonstration took too long")
     if code == 0 or stop.is_set():
@@ -123,19 +125,19 @@ def _summary(stage: Stage, runs: list[Run]) -> dict[str, Any]:
 
 
 async def _tell(stage: Stage, narrator: Narrator, runs: list[Run]) -> int:
-    visitor = Visitor(stage, narrator)
     literature, waiting = _literature(runs)
     narrator.say(f"The relay is at {stage.relay}, its issuer at {stage.issuer}, the specialists at:")
     for agent, origin in stage.origins.items():
         narrator.say(f"  {agent}: {origin} (TLS, certificate of a local CA)")
-    await _record(stage, narrator, visitor, runs)
-    await _targets(stage, narrator, visitor)
-    if not await _rate_and_see_saved(stage, narrator, visitor, literature):
-        return 1
-    if not await _outlive_an_outage(stage, narrator, visitor, waiting):
-        return 1
-    wanting = next(run for run in runs if run.agent == "chemistry")
-    return 0 if await _wait_for_the_owner(stage, narrator, visitor, wanting) else 1
+    async with on_stage(stage, narrator) as cast:
+        await _record(cast.workbench, narrator, runs)
+        await _targets(cast.alice, narrator)
+        if not await _rate_and_see_saved(stage, narrator, cast.alice, literature):
+            return 1
+        if not await _outlive_an_outage(stage, narrator, cast.alice, waiting):
+            return 1
+        wanting = next(run for run in runs if run.agent == "chemistry")
+        return 0 if await _wait_for_the_owner(stage, narrator, cast.alice, wanting) else 1
 
 
 def _literature(runs: list[Run]) -> tuple[Run, Run]:
@@ -143,111 +145,82 @@ def _literature(runs: list[Run]) -> tuple[Run, Run]:
     return first, second
 
 
-async def _record(stage: Stage, narrator: Narrator, visitor: Visitor, runs: list[Run]) -> None:
+async def _record(workbench: Caller, narrator: Narrator, runs: list[Run]) -> None:
     narrator.step("The Workbench records which specialist tasks alice's answers came from")
-    shown = True
-    for run in runs:
-        body = {
-            "conversationId": CONVERSATION,
-            "answerId": run.answer,
-            "role": "specialist",
-            "status": "completed",
-            "subject": "alice",
-        }
-        url = f"{stage.relay}/api/provenance/tasks/{run.agent}/{run.task}"
-        if shown:
-            _require(await visitor.call("PUT", url, who="workbench", body=body), 201)
-            shown = False
-        else:
-            _require(await stage.call("PUT", url, token=stage.tokens["workbench"], body=body), 201)
+    for number, run in enumerate(runs):
+        provenance = Provenance(
+            conversation_id=CONVERSATION, answer_id=run.answer, role="specialist", status="completed", subject="alice"
+        )
+        client = workbench.quiet if number else workbench.aloud
+        await client.record(run.agent, run.task, provenance)
     narrator.say(f"… and {len(runs) - 1} more in the same way.")
 
 
-async def _targets(stage: Stage, narrator: Narrator, visitor: Visitor) -> None:
+async def _targets(alice: Caller, narrator: Narrator) -> None:
     narrator.step("Alice reads answer a7, to which two specialists contributed, and asks what she may rate")
-    _require(await visitor.call("GET", f"{stage.relay}/api/answers/a7/targets", who="alice"), 200)
+    await alice.aloud.answer_targets("a7")
 
 
-async def _rate_and_see_saved(stage: Stage, narrator: Narrator, visitor: Visitor, run: Run) -> bool:
+async def _rate_and_see_saved(stage: Stage, narrator: Narrator, alice: Caller, run: Run) -> bool:
     narrator.step(f"She rates the {run.agent} specialist's part; the relay stores it before it answers")
-    rating = {"id": str(uuid.uuid4()), "taskId": run.task, "rating": "up", "comment": "Exactly what I needed."}
-    stored = await visitor.call(
-        "POST", f"{stage.relay}/api/feedback", who="alice", body=rating, headers={"Prefer": "respond-async"}
-    )
-    _require(stored, 202)
+    rating = uuid.uuid4()
+    await alice.aloud.submit(rating, run.task, "up", comment="Exactly what I needed.", wait_seconds=0)
     narrator.step("A moment later it is saved: the specialist acknowledged this very UUID with a 201")
-    await _until_saved(stage, rating["id"])
-    state = _require(await visitor.call("GET", f"{stage.relay}/api/feedback/{rating['id']}", who="alice"), 200)
+    await alice.quiet.wait_until_saved(rating, seconds=DEADLINE_SECONDS)
+    state = await alice.aloud.show(rating)
     narrator.step("The specialist itself shows the rating on the run that earned it, under its own name for alice")
     token = await stage.token("alice", resource=stage.origins[run.agent])
-    kept = _require(
-        await visitor.call("GET", f"{stage.origins[run.agent]}/runs/{run.task}", who="alice, for it", token=token), 200
-    )
+    url = f"{stage.origins[run.agent]}/runs/{run.task}"
+    answer = await stage.call("GET", url, token=token)
+    narrator.exchange("GET", url, "alice, for it", None, answer, {})
+    kept = _require(answer, 200)
     return _tick(
         narrator,
-        bool(state["saved"]) and [r["id"] for r in kept["ratings"]] == [rating["id"]],
+        state.saved and [r["id"] for r in kept["ratings"]] == [str(rating)],
         "saved, once, on the right run",
     )
 
 
-async def _outlive_an_outage(stage: Stage, narrator: Narrator, visitor: Visitor, run: Run) -> bool:
+async def _outlive_an_outage(stage: Stage, narrator: Narrator, alice: Caller, run: Run) -> bool:
     narrator.step(f"The {run.agent} specialist stops. Alice rates another of its tasks all the same")
     await stage.servers[run.agent].stop()
-    rating = {"id": str(uuid.uuid4()), "taskId": run.task, "rating": "down", "comment": "The newest paper is missing."}
-    _require(
-        await visitor.call(
-            "POST", f"{stage.relay}/api/feedback", who="alice", body=rating, headers={"Prefer": "wait=1"}
-        ),
-        202,
-    )
+    rating = uuid.uuid4()
+    await alice.aloud.submit(rating, run.task, "down", comment="The newest paper is missing.", wait_seconds=1)
     narrator.say("It waits, visibly; a reload of the page or a restart of the relay would show the same.")
     narrator.step("The specialist starts again; the worker delivers what waited")
     await stage.servers[run.agent].start()
     await stage.servers[run.agent].ready_line()
     began = time.monotonic()
-    await _until_saved(stage, rating["id"])
-    shown = _require(await visitor.call("GET", f"{stage.relay}/api/feedback/{rating['id']}", who="alice"), 200)
+    await alice.quiet.wait_until_saved(rating, seconds=DEADLINE_SECONDS)
+    shown = await alice.aloud.show(rating)
     waited = time.monotonic() - began
     return _tick(
         narrator,
-        bool(shown["saved"]) and shown["id"] == rating["id"],
+        shown.saved and shown.id == str(rating),
         f"saved under the same UUID, {waited:.1f} s after the specialist came back",
     )
 
 
-async def _wait_for_the_owner(stage: Stage, narrator: Narrator, visitor: Visitor, run: Run) -> bool:
+async def _wait_for_the_owner(stage: Stage, narrator: Narrator, alice: Caller, run: Run) -> bool:
     narrator.step(f"The {run.agent} specialist wants its owner's own sign-in. It stops; alice rates it, and leaves")
     await stage.servers[run.agent].stop()
-    rating = {"id": str(uuid.uuid4()), "taskId": run.task, "rating": "up"}
-    url = f"{stage.relay}/api/feedback/{rating['id']}"
-    stored = _require(
-        await visitor.call(
-            "POST", f"{stage.relay}/api/feedback", who="alice", body=rating, headers={"Prefer": "wait=5"}
-        ),
-        202,
-    )
+    rating = uuid.uuid4()
+    stored = await alice.aloud.submit(rating, run.task, "up", wait_seconds=5)
     narrator.say("Without her nobody can act for her there, so it waits for her: no attempt is made, none is used up.")
     narrator.step("The specialist starts again, and alice comes back: she only opens the page")
     await stage.servers[run.agent].start()
     await stage.servers[run.agent].ready_line()
-    seen = _require(await visitor.call("GET", url, who="alice"), 200)
-    await _until_saved(stage, rating["id"])
-    shown = _require(await stage.call("GET", url, token=stage.tokens["alice"]), 200)
-    attempt = shown["lastAttempt"]
-    narrator.say(f"Her request set off attempt {attempt['number']} ({attempt['cause']}): saved at {shown['savedAt']}.")
+    seen = await alice.aloud.show(rating)
+    shown = await alice.quiet.wait_until_saved(rating, seconds=DEADLINE_SECONDS)
+    attempt = shown.last_attempt
+    if attempt is None:
+        raise StageError("saved without an attempt")
+    narrator.say(f"Her request set off attempt {attempt.number} ({attempt.cause}): saved at {shown.saved_at}.")
     return _tick(
         narrator,
-        stored["state"] == "needs_owner" and not seen["saved"] and shown["lastAttempt"]["cause"] == "sign_in",
+        stored.state == "needs_owner" and not seen.saved and attempt.cause == "sign_in",
         "it waited for its owner, and went out under her own sign-in when she came back",
     )
-
-
-async def _until_saved(stage: Stage, submission: str) -> None:
-    while True:
-        answer = await stage.call("GET", f"{stage.relay}/api/feedback/{submission}", token=stage.tokens["alice"])
-        if _require(answer, 200)["saved"]:
-            return
-        await asyncio.sleep(0.1)
 
 
 def _tick(narrator: Narrator, holds: bool, text: str) -> bool:  # noqa: FBT001 - what is ticked
