@@ -81,8 +81,11 @@ class Courier:
         self._on_room.append(callback)
 
     def expect_more(self, agents: Iterable[AgentId]) -> None:
-        """More of these agents may be due than could be claimed."""
-        self._more.update(agents)
+        """More of these agents may be due than could be claimed. To be said after `carry`."""
+        agents = set(agents)
+        self._more |= agents
+        if not all(self._in_flight[agent] for agent in agents):  # what had taken the room has come to its end already
+            self._tell_of_room()
 
     def free(self, agents: Collection[AgentId]) -> dict[AgentId, int]:
         """How many more deliveries of each agent to claim now.
@@ -203,8 +206,11 @@ class Courier:
             callback()
         if agent in self._more and self._in_flight[agent] <= self._most_of(agent):
             self._more.discard(agent)
-            for callback in self._on_room:
-                callback()
+            self._tell_of_room()
+
+    def _tell_of_room(self) -> None:
+        for callback in self._on_room:
+            callback()
 
     async def _outcome(self, claimed: Claimed) -> Outcome:
         registration = self._registration(claimed)

@@ -77,10 +77,10 @@ class Worker:
         before = self._clock.monotonic()
         room = self._courier.room(snapshot.keys())
         claimed = await self._deliveries.claim_due(room, snapshot, before)
+        self._courier.carry(claimed)
         self._courier.expect_more(
             {c.claim.agent for c in claimed} | {agent for agent, most in room.items() if not most}
         )
-        self._courier.carry(claimed)
         return len(claimed)
 
     async def _bury(self, lost: Settlement) -> None:

@@ -1,6 +1,7 @@
 """Storing submissions: one statement for all that arrive together, then the first attempt in this process."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -100,15 +101,20 @@ class Acceptance:
         classes = {c: n for n, c in enumerate(dict.fromkeys(o.owner_class for o in batch))}
         payloads = [_payloads(offered.offer) for offered in batch]
         before = self._clock.monotonic()
+        free = self._courier.free(snapshot)
         parameters = {
             "offers": dumps(_row(n, o, payloads[n], classes) for n, o in enumerate(batch)),
             "capabilities": dumps(self._capabilities.of(snapshot, classes)),
-            "slots": dumps({"agent": a, "free": free} for a, free in self._courier.free(snapshot).items()),
+            "slots": dumps({"agent": a, "free": slots} for a, slots in free.items()),
             **self._timing,
         }
         rows = await self._run(parameters)
-        sending = (row for row in rows if row["state"] == "sending")
+        sending = [row for row in rows if row["state"] == "sending"]
         self._courier.carry([_claimed(batch[row["n"]], payloads[row["n"]], row, before) for row in sending])
+        taken = Counter(row["target"] for row in sending)
+        waiting = {row["target"] for row in rows if row["state"] == "pending"}
+        # Not of one that is paused, or behind a breaker: its slots are free.
+        self._courier.expect_more(agent for agent in waiting if taken[agent] >= free[agent])
         return [_facts(row) for row in rows]
 
     async def _run(self, parameters: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

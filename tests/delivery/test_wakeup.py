@@ -79,6 +79,43 @@ async def test_a_rating_that_finds_no_slot_is_picked_up_without_a_poll(tmp_path:
         await relay.until(second, "saved")
 
 
+async def test_a_rating_beside_what_was_claimed_ahead_is_picked_up_without_a_poll(
+    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Two slots, a poll of an hour. What was claimed ahead has taken them, and nothing more was due: who rates now
+    finds none free, and the rating is sent when one is."""  # noqa: D209
+    monkeypatch.setattr(courier, "AHEAD_SECONDS", 60)
+    async with small_world(tmp_path, database_url, in_flight=2, poll=3600) as (relay, specialists):
+        literature = specialists["literature"]
+        acknowledge = literature.behave
+        gates = {f"t{n}": asyncio.Event() for n in range(6)}
+
+        async def held(received):  # noqa: ANN001
+            await gates[received.json["taskId"]].wait()
+            return await acknowledge(received)
+
+        async def rate(task: str) -> str:
+            await relay.record(task, answerId=task)
+            return str((await relay.rate(task, wait="respond-async")).json["id"])
+
+        async def let_go(task: str) -> None:
+            gates[task].set()
+            await relay.until(submissions[task], "saved")
+
+        literature.behave = held
+        submissions = {"t0": await rate("t0")}
+        await let_go("t0")
+        for task in ("t1", "t2", "t3", "t4"):
+            submissions[task] = await rate(task)
+        await let_go("t1")
+        await literature.wait_for_posts(4)
+        await let_go("t2")
+        await literature.wait_for_posts(5)
+        submissions["t5"] = await rate("t5")
+        for task in ("t3", "t4", "t5"):
+            await let_go(task)
+
+
 async def test_a_backlog_is_drained_without_a_poll(tmp_path: Path, database_url: str):
     """Sixty ratings that wait, two at a time, a poll of an hour: each claim is followed by the next until none is left,
     and never are more than two with the specialist at once."""  # noqa: D209
