@@ -9,7 +9,16 @@ const SCOPES = "feedback:read feedback:write offline_access";
 /** A token that ends sooner than this is renewed before it is used, in milliseconds. */
 const MARGIN = 30_000;
 
-export class NotSignedIn extends Error {}
+const FAILED = "The sign-in did not work. Try again.";
+
+/** The issuer gives out no tokens for this, and would give out none the next time. */
+class Refused extends Error {}
+
+/** Instead of Refused this value; whatever else went wrong goes on. */
+const orRefused = (value) => (error) => {
+  if (error instanceof Refused) return value;
+  throw error;
+};
 
 /** Tells `ended` when there was a sign-in and it cannot be renewed. */
 export class SignIn extends EventTarget {
@@ -45,19 +54,21 @@ export class SignIn extends EventTarget {
     location.assign(address);
   }
 
-  /** Take the issuer's answer out of the address, if that is where one came from; throws NotSignedIn. */
+  /** Take the issuer's answer out of the address, if one came, and act on it; gives a sentence where that failed. */
   async finish() {
     const answer = new URLSearchParams(location.search);
-    if (!answer.has("state")) return;
+    if (!answer.has("state")) return "";
     history.replaceState(null, "", redirectUri());
     const asked = read(ASKED);
     write(ASKED, null);
     // RFC 9700 section 4.7 and RFC 9207: an answer that was not asked for, or is somebody else's, is none.
-    if (asked?.state !== answer.get("state") || answer.get("iss") !== this.#issuer) throw new NotSignedIn();
-    if (!answer.has("code")) throw new NotSignedIn(answer.get("error"));
-    const { verifier } = asked;
-    const code = answer.get("code");
-    await this.#obtain({ grant_type: "authorization_code", code, redirect_uri: redirectUri(), code_verifier: verifier });
+    if (asked?.state !== answer.get("state") || answer.get("iss") !== this.#issuer) return FAILED;
+    if (answer.get("error") === "access_denied") return "You are not signed in.";
+    if (!answer.has("code")) return FAILED;
+    const [code, verifier] = [answer.get("code"), asked.verifier];
+    return this.#obtain({ grant_type: "authorization_code", code, redirect_uri: redirectUri(), code_verifier: verifier })
+      .then(() => "")
+      .catch(orRefused(FAILED));
   }
 
   /** An access token, or null for somebody who has to sign in; `fresh` says that the last one was refused. */
@@ -76,23 +87,20 @@ export class SignIn extends EventTarget {
   }
 
   async #renew(refresh) {
-    try {
-      return await this.#obtain({ grant_type: "refresh_token", refresh_token: refresh });
-    } catch (error) {
-      if (!(error instanceof NotSignedIn)) throw error;
-      this.end();
-      this.dispatchEvent(new Event("ended"));
-      return null;
-    }
+    const access = await this.#obtain({ grant_type: "refresh_token", refresh_token: refresh }).catch(orRefused(null));
+    if (access) return access;
+    this.end();
+    this.dispatchEvent(new Event("ended"));
+    return null;
   }
 
-  /** Ask for tokens and keep them. Throws NotSignedIn where the issuer refuses; anything else may work later. */
+  /** Ask for tokens and keep them. Throws Refused where the issuer refuses; anything else may work later. */
   async #obtain(parameters) {
     const body = new URLSearchParams({ client_id: this.#client, resource: this.#resource, ...parameters });
     const { token_endpoint: endpoint } = await this.#discover();
     const response = await fetch(endpoint, { method: "POST", body, cache: "no-store", credentials: "omit" });
     if (response.status >= 500) throw new Error(`the issuer answered ${response.status}`);
-    if (!response.ok) throw new NotSignedIn();
+    if (!response.ok) throw new Refused();
     const { access_token: access, refresh_token, expires_in: seconds } = await response.json();
     write(TOKENS, { access, refresh: refresh_token, ends: Date.now() + seconds * 1000 });
     return access;

@@ -1,6 +1,6 @@
 /** The Workbench's page: who has signed in reads their conversation, everybody else is asked to. */
 import { turnsOf } from "./conversation.js";
-import { NotSignedIn, SignIn } from "./sign_in.js";
+import { SignIn } from "./sign_in.js";
 
 const { relay, issuer, client } = document.body.dataset;
 const signIn = new SignIn({ issuer, client, resource: relay });
@@ -36,7 +36,11 @@ async function conversation() {
     if (!token) return null;
     const response = await fetch("/conversation", { headers: { Authorization: `Bearer ${token}` }, cache: "no-store" });
     if (response.ok) return response.json();
-    if (response.status === 403) throw new NotSignedIn("There is no conversation for you here. Sign in as Alice or Bob.");
+    if (response.status === 403) {
+      signIn.end();
+      welcome("There is no conversation for you here. Sign in as Alice or Bob.");
+      return null;
+    }
     if (response.status === 401 && fresh) return null;
     fresh = response.status === 401;
     if (fresh) continue;
@@ -47,15 +51,14 @@ async function conversation() {
 
 async function open() {
   try {
-    await signIn.finish();
+    const failed = await signIn.finish();
     if (await getToken()) tell("The specialists are at work …");
     const found = await conversation();
     if (found) show(found);
-    else welcome();
+    else if (find(".welcome").hidden) welcome(failed);
   } catch (error) {
-    if (error instanceof NotSignedIn) signIn.end();
-    else console.error(error);
-    welcome(error instanceof NotSignedIn ? error.message : "The Workbench cannot be reached. Reload to try again.");
+    console.error(error);
+    welcome("The Workbench cannot be reached. Reload to try again.");
   }
 }
 
