@@ -104,8 +104,8 @@ def noting(db: Database) -> Iterator[Noted]:
         noted.statements[statement] = parameters
         return await asked(line, statement, parameters)
 
-    async def run(thread: WritingThread, work: Callable[[Any], Any]) -> Any:
-        return await carried_out(thread, lambda connection: work(NotedConnection(connection, noted)))
+    async def run(thread: WritingThread, work: Callable[[Any], Any], seconds: float) -> Any:
+        return await carried_out(thread, lambda connection: work(NotedConnection(connection, noted)), seconds)
 
     asked, carried_out = Line.rows, WritingThread.run
     Line.rows, WritingThread.run = rows, run  # type: ignore[method-assign]
