@@ -5,11 +5,11 @@ import json
 import random
 from collections import Counter, defaultdict
 
-import aiohttp
 import pytest
 from aiohttp import web
 
-from tests.support.gateway import new_id
+from relay.client import GetToken, RelayClient, UnreachableError
+from tests.support.gateway import Caller, new_id
 from tests.support.processes import GatewayProcess, Process, until
 from tests.support.scene import Scene, SceneAt
 from tests.support.specialist import Received, Specialist, acknowledge, answering
@@ -67,14 +67,23 @@ class Callers:
 
     async def rate(self, task: str, submission: str) -> None:
         while True:
-            gateway = await self._gateway
-            try:
-                answered = await gateway.workbench.rate(task, id=submission, wait="wait=1")
-            except aiohttp.ClientError:
-                continue
-            assert answered.status in {201, 202}, answered.body
-            assert answered.json["id"] == submission
+            workbench = (await self._gateway).workbench
+            address = f"http://127.0.0.1:{workbench.port}"
+            async with RelayClient(address, self._token_of(workbench), deadline_seconds=1) as alice:
+                try:
+                    stored = await alice.submit(submission, task, "up", wait_seconds=1)
+                except UnreachableError:
+                    continue
+            assert (stored.id, stored.task_id, stored.rating) == (submission, task, "up")
+            assert stored.saved or not stored.final, stored
             return
+
+    @staticmethod
+    def _token_of(workbench: Caller) -> GetToken:
+        async def token() -> str:
+            return workbench.token()
+
+        return token
 
 
 @pytest.mark.timeout(300)

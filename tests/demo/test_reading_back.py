@@ -4,8 +4,9 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from aiohttp import web
@@ -14,6 +15,7 @@ from typing_extensions import override
 from registry.egress import Egress, Exchange
 from registry.protocols.contract import Rated
 from relay.app import Relay, assembled, build_app
+from relay.client import Evidence, Provenance, RelayClient
 from relay.config import load
 from relay.delivery.reconcile.store import Checks
 from relay.demo import specialist as specialists
@@ -73,29 +75,29 @@ class World:
         run: dict[str, Any] = read(answer)
         return run
 
-    async def record(self, run: dict[str, Any], ran_as: str) -> None:
-        import msgspec  # noqa: PLC0415
+    async def record(self, run: dict[str, Any], ran_as: Literal["owner", "client"]) -> None:
+        provenance = Provenance(
+            conversation_id="c1",
+            answer_id="a1",
+            role="specialist",
+            status="completed",
+            ran_as=ran_as,
+            subject="alice",
+            run_id=run["taskId"],
+            evidence=[Evidence("tool_call", call["name"]) for call in run["toolCalls"]],
+        )
+        async with self.client("workbench") as relay:
+            await relay.record("literature", run["taskId"], provenance)
 
-        record = {
-            "conversationId": "c1",
-            "answerId": "a1",
-            "role": "specialist",
-            "status": "completed",
-            "ranAs": ran_as,
-            "subject": "alice",
-            "runId": run["taskId"],
-            "evidence": [{"kind": "tool_call", "id": call["name"]} for call in run["toolCalls"]],
-        }
-        url = f"http://127.0.0.1:{self.port}/api/provenance/tasks/literature/{run['taskId']}"
-        answer = await self.send("PUT", url, msgspec.json.encode(record), await self.token("workbench"))
-        assert answer.status == 201, answer.body
+    def client(self, user: str) -> RelayClient:
+        """The relay as this user's program calls it."""
+        return RelayClient(f"http://127.0.0.1:{self.port}", partial(self.token, user))
 
     async def rate(self, task: str) -> str:
         submission = str(uuid.uuid4())
-        body = {"id": submission, "taskId": task, "rating": "down", "comment": "The unit is wrong"}
-        url = f"http://127.0.0.1:{self.port}/api/feedback"
-        answer = await post_json(self.egress, url, body, token=await self.token())
-        assert answer.status == 201, answer.body
+        async with self.client("alice") as relay:
+            rated = await relay.submit(submission, task, "down", comment="The unit is wrong", wait_seconds=10)
+        assert rated.saved, rated
         return submission
 
     async def rated_run(self, user: str = "alice") -> tuple[str, str]:
@@ -144,6 +146,7 @@ def start(
             config = CONFIG.format(
                 port=0,
                 relay=RELAY,
+                workbench="http://localhost:8081",
                 issuer=issuer.url,
                 ca_file=authority.ca_file,
                 console_key_file=issuer_state / "console.pem",
