@@ -50,7 +50,7 @@ class Asking:
 
     async def attempt_now(self, delivery: DeliveryId, agent: AgentId, cause: Cause, live_token: str | None) -> bool:
         """Start an attempt at a waiting delivery; False: something stands in the way, such as a floor or a breaker."""
-        if not self._courier.free([agent])[agent]:
+        if not self._courier.takes_one_more(agent):
             return False
         await self._registry.refresh()  # somebody waits for the answer: a stale view would turn them away
         known = self._registry.snapshot.get(agent)

@@ -101,6 +101,10 @@ class Courier:
         }
         return {agent: max(0, self._most_of(agent) + ahead[agent] - self._in_flight[agent]) for agent in agents}
 
+    def takes_one_more(self, agent: AgentId) -> bool:
+        """Whether one that a person waits for may join those that wait their turn, which in a backlog never end."""
+        return self._in_flight[agent] < (2 + MOST_AHEAD) * self._most_of(agent)
+
     def _most_of(self, agent: AgentId) -> int:
         """The bound of the registration in force, else that of every agent."""
         known = self._registry.snapshot.get(agent)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import cycle
 from typing import Any
 
 from sqlalchemy import RowMapping, text
@@ -75,13 +76,17 @@ class Target:
     submission: Submission | None
 
 
+LINES = 4
+"""Connections for reading one submission: over a slow network a single one would hold the others up."""
+
+
 class Submissions:
     """The submissions of every owner; each read is for one."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         # One submission is read at the end of every rating that waits for its acknowledgement.
-        self._line = db.line() if db.dialect == "postgresql" else None
+        self._lines = cycle([db.line() for _ in range(LINES)]) if db.dialect == "postgresql" else None
 
     async def find(self, owner: OwnerId, submission_id: str) -> Submission | None:
         return await self._one("WHERE s.owner = :owner AND s.id = :id", {"owner": owner, "id": submission_id})
@@ -94,8 +99,8 @@ class Submissions:
         return found
 
     async def _one(self, where: str, parameters: dict[str, object]) -> Submission | None:
-        if self._line is not None:
-            rows = await self._line.rows(_prepared(where), parameters)
+        if self._lines is not None:
+            rows = await next(self._lines).rows(_prepared(where), parameters)
             return _submission(rows[0]) if rows else None
         async with self._db.read() as connection:
             row = (await connection.execute(text(SELECT + where), parameters)).mappings().first()

@@ -10,7 +10,7 @@ from relay.delivery import courier
 from relay.delivery.wakeup import listen, notify
 from relay.storage.engine import Database
 from tests.support.gateway import new_id, small_world
-from tests.support.specialist import answering
+from tests.support.specialist import Held, answering
 
 
 async def test_a_notification_wakes(postgres_database_url: str):
@@ -184,3 +184,22 @@ async def test_what_was_claimed_ahead_is_given_back_when_the_specialist_asks_for
         tried = [row for row in waiting if row["attempts"]]
         assert len(tried) == len(refused)
         assert all(row["position"] == 0 for row in waiting if not row["attempts"])
+
+
+async def test_what_a_person_asks_for_joins_those_that_wait(tmp_path: Path, database_url: str):
+    """Every slot is taken, as in a backlog that does not end: a repeat is claimed all the same, and goes out as soon as
+    its turn has come, before anybody polls."""  # noqa: D209
+    settings = {"in_flight": 1, "poll": 3600}
+    async with small_world(tmp_path, database_url, **settings) as (relay, specialists):
+        held = Held()
+        specialists["literature"].behave = held
+        first, second = new_id(), new_id()
+        for task, submission in (("t1", first), ("t2", second)):
+            await relay.record(task)
+            await relay.rate(task, id=submission, wait="respond-async")
+        await specialists["literature"].wait_for_posts(1)
+        assert (await relay.show(second)).json["state"] == "pending"
+        assert (await relay.rate("t2", id=second, wait="respond-async")).json["state"] == "sending"
+        assert len(specialists["literature"].posts) == 1
+        held.let_go()
+        await relay.until(second, "saved")
