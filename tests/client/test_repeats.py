@@ -127,10 +127,12 @@ async def test_the_wait_at_the_relay_comes_on_top(relay: Gateway, literature: Sp
     held = Held()
     literature.behave = held
     async with (
-        RelayClient(f"http://localhost:{relay.port}", Tickets(relay.token()), try_seconds=0.01) as alice,
+        between(relay.port) as peer,
+        RelayClient(f"http://localhost:{peer.port}", Tickets(relay.token()), try_seconds=0.01) as alice,
         asyncio.TaskGroup() as group,
     ):
         rating = group.create_task(alice.submit(new_id(), "t1", "up", wait_seconds=10))
         await literature.wait_for_posts(1)
         held.let_go()
         assert (await rating).saved
+    assert len(peer.received) == 1
