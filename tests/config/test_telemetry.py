@@ -59,7 +59,8 @@ def test_what_does_nothing_is_told(loaded: Loaded):
 
 def test_a_missing_extra_is_told(loaded: Loaded, monkeypatch: pytest.MonkeyPatch):
     """Whoever configures a collector without the extra is told how to install it, before anything starts."""
-    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    for missing in ("opentelemetry", "opentelemetry.sdk"):  # the second: another test may have imported it
+        monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ConfigError, match=r"pip install 'feedback-relay\[otel\]'"):
         loaded(MINIMAL + COLLECTOR.format("https://collector.example.org", ""))
 
