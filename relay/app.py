@@ -23,7 +23,7 @@ from relay.delivery.exchanges import Exchanges
 from relay.delivery.parking import Parking
 from relay.delivery.reconcile.reconciler import Reconciler
 from relay.delivery.reconcile.store import Checks
-from relay.delivery.schedule import schedule
+from relay.delivery.schedule import Schedule, schedule
 from relay.delivery.settling import Settlements
 from relay.delivery.store import BreakerLimits, Deliveries
 from relay.delivery.traces import DeliveryTraces
@@ -163,21 +163,11 @@ async def _make(
 ) -> Relay:
     limits = config.delivery
     waits = schedule(limits.schedule)
+    checks = schedule(limits.reconcile.schedule) if limits.reconcile.enabled else None
     registry = Registrations(db.read)
     await registry.reload()
     owners = Owners(db, owner_keys)
-    deliveries = Deliveries(
-        db,
-        limits.lease_seconds,
-        BreakerLimits(
-            limits.breaker.failure_ratio,
-            limits.breaker.minimum,
-            limits.breaker.window_seconds,
-            limits.breaker.open_seconds,
-        ),
-    )
-    work = Jobs(db)
-    checks = schedule(limits.reconcile.schedule) if limits.reconcile.enabled else None
+    deliveries = Deliveries(db, limits.lease_seconds, BreakerLimits(**msgspec.structs.asdict(limits.breaker)))
     settlements = Settlements(
         deliveries,
         registry,
@@ -188,7 +178,63 @@ async def _make(
     )
     authorizations = Authorizations(egress, relay_issuer=config.server.public_url, now=clock.unix)
     exchanges = Exchanges(egress, authorizations, owners, clock)
-    courier = Courier(
+    courier = _courier(config, clock, metrics, tracing, db, exchanges, settlements, registry)
+    keys = KeySets(_issuers(config), egress, clock, observe=lambda f: metrics.jwks_fetch(_fetch_outcome(f)))
+    feed = Feed(db, poll_seconds=limits.poll_seconds)
+    worker = Worker(deliveries, courier, settlements, registry, clock, poll_seconds=limits.poll_seconds)
+    courier.on_done(feed.wake)
+    reconciler = None
+    if checks is not None:
+        reconciler = _reconciler(config, clock, metrics, db, exchanges, registry, checks)
+        reconciler.on_done(feed.wake)
+        reconciler.on_done(worker.wake)
+    counts = Counts(db, clock)
+    jobs = Jobs(db)
+    console = _console(config, clock, db, egress, keys, owners, owner_keys)
+    return Relay(
+        config=config,
+        clock=clock,
+        metrics=metrics,
+        db=db,
+        egress=egress,
+        cursors=Cursors(*owner_keys.derive(b"cursors")),
+        counts=counts,
+        admission=_admission(config, counts, owner_keys),
+        owners=owners,
+        keys=keys,
+        registry=registry,
+        settlements=settlements,
+        courier=courier,
+        asking=Asking(deliveries, courier, owners, registry, clock),
+        acceptance=Acceptance(
+            db, registry, courier, waits, clock, lease_seconds=limits.lease_seconds, capacity=limits.accept_queue
+        ),
+        deliveries=deliveries,
+        feed=feed,
+        parking=Parking(db, poll_seconds=limits.poll_seconds),
+        jobs=jobs,
+        job_runner=Runner(db, jobs, poll_seconds=limits.poll_seconds),
+        standing=Standing(db, registry, keys, clock, metrics),
+        worker=worker,
+        reconciler=reconciler,
+        housekeeping=_housekeeping(config, db, feed, console),
+        console=console,
+        tracing=tracing,
+    )
+
+
+def _courier(
+    config: Config,
+    clock: Clock,
+    metrics: Metrics,
+    tracing: Tracing | None,
+    db: Database,
+    exchanges: Exchanges,
+    settlements: Settlements,
+    registry: Registrations,
+) -> Courier:
+    limits = config.delivery
+    return Courier(
         Attempts(exchanges, clock, deadline_seconds=limits.deadline_seconds),
         settlements,
         registry,
@@ -199,73 +245,47 @@ async def _make(
         lease_seconds=limits.lease_seconds,
         traces=None if tracing is None else DeliveryTraces(tracing, db, clock, comments=config.telemetry.comments),
     )
-    keys = KeySets(_issuers(config), egress, clock, observe=lambda f: metrics.jwks_fetch(_fetch_outcome(f)))
-    feed = Feed(db, poll_seconds=limits.poll_seconds)
-    counts = Counts(db, clock)
-    courier.on_done(feed.wake)
-    worker = Worker(deliveries, courier, settlements, registry, clock, poll_seconds=limits.poll_seconds)
-    reconciler = None
-    if checks is not None:
-        reconciler = Reconciler(
-            Checks(db, deadline_seconds=limits.deadline_seconds),
-            exchanges,
-            registry,
-            clock,
-            metrics,
-            checks,
-            deadline_seconds=limits.deadline_seconds,
-            poll_seconds=limits.poll_seconds,
-        )
-        reconciler.on_done(feed.wake)
-        reconciler.on_done(worker.wake)
-    console = _console(config, clock, db, egress, keys, owners, owner_keys)
-    return Relay(
-        config=config,
-        clock=clock,
-        metrics=metrics,
-        db=db,
-        egress=egress,
-        cursors=Cursors(*owner_keys.derive(b"cursors")),
-        counts=counts,
-        admission=Admission(
-            counts,
-            Quotas(**msgspec.structs.asdict(config.limits)),
-            TrustedProxies(config.trusted_proxies()),
-            key=owner_keys.derive(b"rate limits")[0],
-            exempt=api.UNCOUNTED,
-        ),
-        owners=owners,
-        keys=keys,
-        registry=registry,
-        settlements=settlements,
-        courier=courier,
-        asking=Asking(deliveries, courier, owners, registry, clock),
-        acceptance=Acceptance(
-            db,
-            registry,
-            courier,
-            waits,
-            clock,
-            lease_seconds=limits.lease_seconds,
-            capacity=limits.accept_queue,
-        ),
-        deliveries=deliveries,
-        feed=feed,
-        parking=Parking(db, poll_seconds=limits.poll_seconds),
-        jobs=work,
-        job_runner=Runner(db, work, poll_seconds=limits.poll_seconds),
-        standing=Standing(db, registry, keys, clock, metrics),
-        worker=worker,
-        reconciler=reconciler,
-        housekeeping=Housekeeping(
-            Sweep(db, policy(config.retention), by=ACTOR),
-            Pruning(db, days=config.retention.events_days),
-            every_seconds=config.retention.sweep_seconds,
-            on_change=feed.wake,
-            also={} if console is None else {"console_sessions": console.sessions.prune},
-        ),
-        console=console,
-        tracing=tracing,
+
+
+def _reconciler(
+    config: Config,
+    clock: Clock,
+    metrics: Metrics,
+    db: Database,
+    exchanges: Exchanges,
+    registry: Registrations,
+    checks: Schedule,
+) -> Reconciler:
+    limits = config.delivery
+    return Reconciler(
+        Checks(db, deadline_seconds=limits.deadline_seconds),
+        exchanges,
+        registry,
+        clock,
+        metrics,
+        checks,
+        deadline_seconds=limits.deadline_seconds,
+        poll_seconds=limits.poll_seconds,
+    )
+
+
+def _admission(config: Config, counts: Counts, owner_keys: OwnerKeys) -> Admission:
+    return Admission(
+        counts,
+        Quotas(**msgspec.structs.asdict(config.limits)),
+        TrustedProxies(config.trusted_proxies()),
+        key=owner_keys.derive(b"rate limits")[0],
+        exempt=api.UNCOUNTED,
+    )
+
+
+def _housekeeping(config: Config, db: Database, feed: Feed, console: Console | None) -> Housekeeping:
+    return Housekeeping(
+        Sweep(db, policy(config.retention), by=ACTOR),
+        Pruning(db, days=config.retention.events_days),
+        every_seconds=config.retention.sweep_seconds,
+        on_change=feed.wake,
+        also={} if console is None else {"console_sessions": console.sessions.prune},
     )
 
 
